@@ -109,6 +109,16 @@ class Calls {
     return read;
   }
 
+  // The same of a call that has its place already.
+  template <typename T>
+  std::shared_ptr<ReadCall<T>> BeginAdmitted(CallEnd end,
+                                             std::function<void(absl::StatusOr<T>)> done) {
+    auto read =
+        std::make_shared<ReadCall<T>>(this, std::move(end), Admission::Place(), std::move(done));
+    pending_.Add(read);
+    return read;
+  }
+
   // Has a reader run `task`, which ends `read`, unless that has ended by then; refuses the read
   // when too many wait.
   void Run(std::string_view tenant, const std::shared_ptr<PendingRead>& read, Executor::Task task);

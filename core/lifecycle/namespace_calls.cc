@@ -36,25 +36,11 @@ absl::Status NamespaceExists() {
                "new_namespace: a namespace there has items; delete it first or take another path");
 }
 
-}  // namespace
-
-absl::StatusOr<std::vector<ListedNamespace>> NamespacesAt(ItemStore& store, const NamespaceKey& key,
-                                                          bool recursive) {
-  std::vector<ListedNamespace> found;
-  if (!recursive) {
-    MEMORYD_ASSIGN_OR_RETURN(auto rows, store.FindNamespaces({&key, 1}));
-    if (rows.front().has_value()) found.push_back({key.path, *std::move(rows.front())});
-    return found;
-  }
-  for (std::string after;;) {
-    MEMORYD_ASSIGN_OR_RETURN(std::vector<ListedNamespace> page,
-                             store.ListNamespaces(key.tenant, key.path, after, "", kListedAtOnce));
-    const bool is_last = std::ssize(page) < kListedAtOnce;
-    for (ListedNamespace& listed : page) found.push_back(std::move(listed));
-    if (is_last) return found;
-    after = found.back().path.stored();
-  }
+std::int64_t CountedBytes(const NamespaceKey& key, const NamespaceRow& row) {
+  return memoryd::CountedBytes(key.path, row.subject, row.config);
 }
+
+}  // namespace
 
 // ---- configurations ----
 
@@ -66,8 +52,23 @@ absl::StatusOr<bool> NamespaceCalls::IsKept(const NamespaceKey& key,
   return records.front().has_value();
 }
 
+absl::StatusOr<bool> NamespaceCalls::WriteRow(const NamespaceKey& key,
+                                              const NamespaceChange& change,
+                                              const std::optional<NamespaceRow>& row) {
+  ItemQuota& quota = options_.writes->quota();
+  TenantUsage growth{.bytes = memoryd::CountedBytes(key.path, change.subject, change.config)};
+  if (row.has_value()) growth.bytes -= CountedBytes(key, *row);
+  MEMORYD_ASSIGN_OR_RETURN(const ItemQuota::Room room, quota.ReserveNow(key.tenant, growth));
+  absl::StatusOr<bool> written = options_.store->WriteNamespace(key, change, options_.now_us());
+  CommitOutcome outcome = CommitOutcome::kFailed;
+  if (written.ok() && *written) outcome = CommitOutcome::kCommitted;
+  if (absl::IsUnavailable(written.status())) outcome = CommitOutcome::kUnknown;
+  quota.Settle(key.tenant, room, outcome, growth);
+  return written;
+}
+
 absl::Status NamespaceCalls::Ensure(const NamespaceKey& key, const NamespaceSettings& settings,
-                                    const std::string& request_id) {
+                                    const std::string& request_id, std::int64_t begun_us) {
   for (int i = 0; i < kTries; ++i) {
     MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
     NamespaceConfig config;
@@ -81,11 +82,12 @@ absl::Status NamespaceCalls::Ensure(const NamespaceKey& key, const NamespaceSett
     if (kept) return absl::OkStatus();
     if (!different.empty()) return ConfigMismatch(different);
     config.Apply(settings);
-    MEMORYD_ASSIGN_OR_RETURN(const bool written, options_.store->WriteNamespace(
-                                                     key, ChangeTo(config, 0), options_.now_us()));
+    NamespaceChange change = ChangeTo(config, 0);
+    change.begun_us = begun_us;
+    MEMORYD_ASSIGN_OR_RETURN(const bool written, WriteRow(key, change, std::nullopt));
     if (written) return absl::OkStatus();
   }
-  return absl::AbortedError("the namespace was made and deleted meanwhile; try again");
+  return NamespaceErased();
 }
 
 void NamespaceCalls::Write(ItemBatch batch, NamespaceSettings settings, std::size_t byte_size,
@@ -95,27 +97,51 @@ void NamespaceCalls::Write(ItemBatch batch, NamespaceSettings settings, std::siz
     return;
   }
   const std::string tenant = batch.key.tenant;
-  // Ends at once when the namespace is there; the batch has a call of its own.
+  auto place = options_.calls->Admit(tenant, static_cast<std::int64_t>(byte_size));
+  if (!place.ok()) {
+    done(place.status());
+    return;
+  }
+  batch.begun_us = options_.now_us();
+  // Shared, since a function must be one that can be copied.
+  struct Asked {
+    ItemBatch batch;
+    NamespaceSettings settings;
+    Admission::Place place;
+    ItemCall::Done done;
+  };
+  auto asked = std::make_shared<Asked>(
+      Asked{std::move(batch), std::move(settings), *std::move(place), std::move(done)});
+  // Ends at once when the namespace is there; the batch then goes on in the same place.
   struct Ensured {};
-  auto shared_done = std::make_shared<ItemCall::Done>(std::move(done));
-  auto shared_batch = std::make_shared<ItemBatch>(std::move(batch));
-  const auto read = options_.calls->Begin<Ensured>(
-      tenant, end,
-      [this, shared_done, shared_batch, byte_size, end](const absl::StatusOr<Ensured>& ensured) {
+  const auto read = options_.calls->BeginAdmitted<Ensured>(
+      end, [this, asked, byte_size, end](const absl::StatusOr<Ensured>& ensured) {
         if (!ensured.ok()) {
-          (*shared_done)(ensured.status());
+          asked->done(ensured.status());
         } else {
-          options_.writes->Submit(std::move(*shared_batch), byte_size, end, *shared_done);
+          options_.writes->SubmitAdmitted(std::move(asked->batch), byte_size, end,
+                                          std::move(asked->place), std::move(asked->done));
         }
-      },
-      static_cast<std::int64_t>(byte_size));
-  if (read == nullptr) return;
-  options_.calls->Run(tenant, read,
-                      [this, read, key = shared_batch->key, request_id = shared_batch->request_id,
-                       settings = std::move(settings)] {
-                        const absl::Status status = Ensure(key, settings, request_id);
-                        read->Finish(status.ok() ? absl::StatusOr<Ensured>(Ensured()) : status);
-                      });
+      });
+  RunWithQuota(tenant, read,
+               [this, read, key = asked->batch.key, request_id = asked->batch.request_id,
+                begun_us = asked->batch.begun_us, settings = asked->settings] {
+                 const absl::Status status = Ensure(key, settings, request_id, begun_us);
+                 read->Finish(status.ok() ? absl::StatusOr<Ensured>(Ensured()) : status);
+               });
+}
+
+void NamespaceCalls::RunWithQuota(const std::string& tenant,
+                                  const std::shared_ptr<PendingRead>& read, Executor::Task task) {
+  options_.writes->quota().Reserve(
+      tenant, {},
+      [this, tenant, read, task = std::move(task)](const absl::StatusOr<ItemQuota::Room>& room) {
+        if (room.ok()) {
+          options_.calls->Run(tenant, read, task);
+        } else {
+          read->Fail(room.status());
+        }
+      });
 }
 
 void NamespaceCalls::Update(NamespaceKey key, NamespaceSettings settings, CallEnd end,
@@ -123,10 +149,9 @@ void NamespaceCalls::Update(NamespaceKey key, NamespaceSettings settings, CallEn
   const std::string tenant = key.tenant;
   const auto read = options_.calls->Begin<NamespaceRow>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  options_.calls->Run(tenant, read,
-                      [this, read, key = std::move(key), settings = std::move(settings)] {
-                        read->Finish(UpdateNow(key, settings));
-                      });
+  RunWithQuota(tenant, read, [this, read, key = std::move(key), settings = std::move(settings)] {
+    read->Finish(UpdateNow(key, settings));
+  });
 }
 
 absl::StatusOr<NamespaceRow> NamespaceCalls::UpdateNow(const NamespaceKey& key,
@@ -137,13 +162,12 @@ absl::StatusOr<NamespaceRow> NamespaceCalls::UpdateNow(const NamespaceKey& key,
     std::int64_t expected_version = 0;
     if (rows.front().has_value()) {
       MEMORYD_ASSIGN_OR_RETURN(config, ConfigOf(*rows.front()));
-      if (config.DifferenceTo(settings).empty()) return *rows.front();
+      // Written also where nothing differs: what is there may be a change that no standby has.
       expected_version = rows.front()->config_version;
     }
     config.Apply(settings);
-    MEMORYD_ASSIGN_OR_RETURN(
-        const bool written,
-        options_.store->WriteNamespace(key, ChangeTo(config, expected_version), options_.now_us()));
+    MEMORYD_ASSIGN_OR_RETURN(const bool written,
+                             WriteRow(key, ChangeTo(config, expected_version), rows.front()));
     if (!written) continue;
     MEMORYD_ASSIGN_OR_RETURN(const auto changed, options_.store->FindNamespaces({&key, 1}));
     if (changed.front().has_value()) return *changed.front();
@@ -165,16 +189,32 @@ void NamespaceCalls::Delete(NamespaceKey key, bool recursive, CallEnd end,
 
 absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& key, bool recursive,
                                                           const PendingRead& read) {
-  MEMORYD_ASSIGN_OR_RETURN(const auto found, NamespacesAt(*options_.store, key, recursive));
   NamespaceCounts counts;
-  for (const ListedNamespace& listed : found) {
-    if (read.finished()) return absl::CancelledError("nobody waits for the call any more");
+  const auto remove = [&](const NamespacePath& path, const NamespaceRow& row) -> absl::Status {
     MEMORYD_ASSIGN_OR_RETURN(
         const DeletedNamespace deleted,
-        options_.store->DeleteNamespace({key.tenant, listed.path}, /*forget=*/false,
-                                        options_.now_us()));
-    counts.namespaces += deleted.existed ? 1 : 0;
+        options_.store->DeleteNamespace({key.tenant, path}, /*forget=*/false, options_.now_us()));
+    if (!deleted.existed) return absl::OkStatus();
+    ++counts.namespaces;
     counts.items += deleted.item_count;
+    options_.writes->quota().Count(
+        key.tenant, {.messages = -deleted.item_count,
+                     .bytes = -deleted.item_bytes - CountedBytes({key.tenant, path}, row)});
+    return absl::OkStatus();
+  };
+  // Also where there is none: a deletion before may have ended without its standby.
+  MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
+  MEMORYD_RETURN_IF_ERROR(remove(key.path, rows.front().value_or(NamespaceRow())));
+  for (std::string after = key.path.stored(); recursive;) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        const std::vector<ListedNamespace> page,
+        options_.store->ListNamespaces(key.tenant, key.path, after, "", kListedAtOnce));
+    for (const ListedNamespace& listed : page) {
+      if (read.finished()) return absl::CancelledError("nobody waits for the call any more");
+      MEMORYD_RETURN_IF_ERROR(remove(listed.path, listed.row));
+    }
+    if (std::ssize(page) < kListedAtOnce) break;
+    after = page.back().path.stored();
   }
   return counts;
 }
@@ -184,18 +224,18 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
 // One copy on its way: a namespace is read on a reader, then written as one batch, and so on.
 class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<NamespaceCopy> {
  public:
-  NamespaceCopy(const Options* options, NamespaceCopyRequest request,
+  NamespaceCopy(NamespaceCalls* calls, NamespaceCopyRequest request,
                 std::shared_ptr<ReadCall<NamespaceCounts>> read)
-      : options_(*options), request_(std::move(request)), read_(std::move(read)) {}
+      : calls_(*calls),
+        options_(calls->options_),
+        request_(std::move(request)),
+        read_(std::move(read)) {}
 
   void Start() {
-    auto found =
-        NamespacesAt(*options_.store, {request_.tenant, request_.source}, request_.recursive);
-    if (!found.ok()) {
-      read_->Finish(found.status());
+    if (const absl::Status status = FindSources(); !status.ok()) {
+      read_->Finish(status);
       return;
     }
-    sources_ = *std::move(found);
     for (const ListedNamespace& listed : sources_) {
       const std::size_t depth =
           listed.path.depth() - request_.source.depth() + request_.target.depth();
@@ -208,6 +248,32 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
   }
 
  private:
+  // All before the first is copied: copies may stand below the source, too.
+  absl::Status FindSources() {
+    MEMORYD_ASSIGN_OR_RETURN(listed_memory_,
+                             options_.memory->Take(request_.tenant, MemoryUse::kRequests, 0));
+    const NamespaceKey key{request_.tenant, request_.source};
+    if (!request_.recursive) {
+      MEMORYD_ASSIGN_OR_RETURN(auto rows, options_.store->FindNamespaces({&key, 1}));
+      if (rows.front().has_value()) sources_.push_back({key.path, *std::move(rows.front())});
+      return absl::OkStatus();
+    }
+    for (std::string after;;) {
+      MEMORYD_ASSIGN_OR_RETURN(
+          std::vector<ListedNamespace> page,
+          options_.store->ListNamespaces(key.tenant, key.path, after, "", kListedAtOnce));
+      const bool is_last = std::ssize(page) < kListedAtOnce;
+      for (ListedNamespace& listed : page) {
+        MEMORYD_RETURN_IF_ERROR(
+            listed_memory_.Grow(static_cast<std::int64_t>(sizeof(listed)) +
+                                CountedBytes({key.tenant, listed.path}, listed.row)));
+        sources_.push_back(std::move(listed));
+      }
+      if (is_last) return absl::OkStatus();
+      after = sources_.back().path.stored();
+    }
+  }
+
   // Up to the next namespace that has items.
   void Next() {
     while (next_ < sources_.size()) {
@@ -252,11 +318,9 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
     MEMORYD_RETURN_IF_ERROR(ReadAll(source, batch));
     MEMORYD_ASSIGN_OR_RETURN(NamespaceConfig config, ConfigOf(source.row));
     config.subject = target.has_value() ? target->subject : std::string();
-    MEMORYD_ASSIGN_OR_RETURN(
-        const bool written,
-        options_.store->WriteNamespace(
-            batch.key, ChangeTo(config, target.has_value() ? target->config_version : 0),
-            options_.now_us()));
+    const NamespaceChange change =
+        ChangeTo(config, target.has_value() ? target->config_version : 0);
+    MEMORYD_ASSIGN_OR_RETURN(const bool written, calls_.WriteRow(batch.key, change, target));
     if (!written) return NamespaceExists();
     return batch;
   }
@@ -289,21 +353,23 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
     return absl::OkStatus();
   }
 
+  NamespaceCalls& calls_;
   const Options& options_;
   const NamespaceCopyRequest request_;
   const std::shared_ptr<ReadCall<NamespaceCounts>> read_;
   std::vector<ListedNamespace> sources_;
   std::size_t next_ = 0;
   NamespaceCounts counts_;
-  MemoryBudget::Hold memory_;
+  MemoryBudget::Hold listed_memory_;  // Of the sources.
+  MemoryBudget::Hold memory_;         // Of the items of one.
 };
 
 void NamespaceCalls::Copy(NamespaceCopyRequest request, CallEnd end, Done<NamespaceCounts> done) {
   const std::string tenant = request.tenant;
   const auto read = options_.calls->Begin<NamespaceCounts>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  auto copy = std::make_shared<NamespaceCopy>(&options_, std::move(request), read);
-  options_.calls->Run(tenant, read, [copy] { copy->Start(); });
+  auto copy = std::make_shared<NamespaceCopy>(this, std::move(request), read);
+  RunWithQuota(tenant, read, [copy] { copy->Start(); });
 }
 
 }  // namespace memoryd

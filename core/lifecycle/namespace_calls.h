@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,8 @@ class NamespaceCalls {
 
   explicit NamespaceCalls(Options options) : options_(std::move(options)) {}
 
+  // QUOTA_EXCEEDED also for configurations.
+  //
   // Writes a batch to a namespace that is to have these settings: they are stored first where there
   // is none, and stay if the batch then fails. FAILED_PRECONDITION `CONFIG_MISMATCH` where there is
   // one that differs; else as ItemWritePath.
@@ -70,7 +73,13 @@ class NamespaceCalls {
   // Makes the namespace with these settings, unless it is there with them, or the batch that wants
   // them is a repeated one: that gets its reply, whatever has become of the namespace since.
   absl::Status Ensure(const NamespaceKey& key, const NamespaceSettings& settings,
-                      const std::string& request_id);
+                      const std::string& request_id, std::int64_t begun_us);
+  // ItemStore::WriteNamespace over `row`, within the tenant's quota.
+  absl::StatusOr<bool> WriteRow(const NamespaceKey& key, const NamespaceChange& change,
+                                const std::optional<NamespaceRow>& row);
+  // As Calls::Run, once it is known what the tenant has stored, if it has a quota.
+  void RunWithQuota(const std::string& tenant, const std::shared_ptr<PendingRead>& read,
+                    Executor::Task task);
   absl::StatusOr<NamespaceRow> UpdateNow(const NamespaceKey& key,
                                          const NamespaceSettings& settings);
   absl::StatusOr<NamespaceCounts> DeleteNow(const NamespaceKey& key, bool recursive,
@@ -78,10 +87,6 @@ class NamespaceCalls {
 
   const Options options_;
 };
-
-// The namespaces at `path`, and with `recursive` below it, ascending.
-absl::StatusOr<std::vector<ListedNamespace>> NamespacesAt(ItemStore& store, const NamespaceKey& key,
-                                                          bool recursive);
 
 }  // namespace memoryd
 

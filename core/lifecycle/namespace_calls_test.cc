@@ -146,6 +146,74 @@ TEST_F(NamespaceCallsTest, ADeletionTakesWhatIsBelowAndNoNeighbour) {
   EXPECT_EQ(Count({"ab"}), 1);
 }
 
+TEST_F(NamespaceCallsTest, AnUpdateThatChangesNothingIsStillAWrite) {
+  const auto update = [this] {
+    return ResultOf<NamespaceRow>([&](auto done) {
+      engine_->namespaces().Update(Key({"a"}), OfSubject("ada"), {Far()}, std::move(done));
+    });
+  };
+  const auto first = update();
+  ASSERT_TRUE(first.ok()) << first.status();
+  const auto second = update();
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_GT(second->version, first->version);
+  EXPECT_EQ(second->subject, "ada");
+}
+
+// Each test starts the engine with limits of its own.
+class LimitedNamespaceCallsTest : public NamespaceCallsTest {
+ protected:
+  void SetUp() override { EngineTest::SetUp(); }
+  void StartWithQuota(std::int64_t bytes) {
+    EngineOptions options = Options();
+    options.quota_of = [bytes](std::string_view) { return Quota{.bytes = bytes}; };
+    Start(std::move(options));
+  }
+};
+
+TEST_F(LimitedNamespaceCallsTest, ABatchWithAConfigurationTakesOnePlace) {
+  EngineOptions options = Options();
+  options.max_pending_calls = 1;
+  Start(std::move(options));
+  const absl::Status status = Put({"a"}, "k", OfSubject("ada"));
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(LimitedNamespaceCallsTest, ConfigurationsCountForTheQuota) {
+  StartWithQuota(2'000);
+  const auto update = [this](const Names& names, std::size_t bytes) {
+    NamespaceSettings settings;
+    settings.search = "[\"" + std::string(bytes, 'x') + "\"]";
+    return ResultOf<NamespaceRow>([&](auto done) {
+             engine_->namespaces().Update(Key(names), std::move(settings), {Far()},
+                                          std::move(done));
+           })
+        .status();
+  };
+  ASSERT_TRUE(update({"a"}, 1'000).ok());
+  EXPECT_EQ(ErrorReason(update({"b"}, 1'000)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(ErrorReason(update({"a"}, 2'000)), "QUOTA_EXCEEDED");
+  EXPECT_EQ(Count({"b"}), -1);
+  NamespaceSettings settings;
+  settings.search = "[\"" + std::string(1'000, 'x') + "\"]";
+  EXPECT_EQ(ErrorReason(Put({"b"}, "k", settings)), "QUOTA_EXCEEDED");
+  ASSERT_TRUE(update({"a"}, 100).ok());
+  ASSERT_TRUE(update({"b"}, 900).ok());
+  ASSERT_TRUE(Delete({"b"}, false).ok());
+  EXPECT_TRUE(update({"c"}, 900).ok());
+}
+
+TEST_F(LimitedNamespaceCallsTest, ManyNamespacesOfSmallItemsReachTheQuota) {
+  StartWithQuota(2'000);
+  absl::Status status;
+  int made = 0;
+  for (; status.ok() && made < 100; ++made) status = Put({"n", std::to_string(made)}, "k");
+  EXPECT_EQ(ErrorReason(status), "QUOTA_EXCEEDED");
+  EXPECT_EQ(made, 9);
+  ASSERT_TRUE(Delete({"n", "0"}, false).ok());
+  EXPECT_TRUE(Put({"n", "1"}, "k2").ok());
+}
+
 // A frame of the stack for each would be more than there is.
 TEST_F(NamespaceCallsTest, AnyNumberOfEmptyNamespacesIsCopied) {
   constexpr int kNamespaces = 10'000;

@@ -66,6 +66,7 @@ struct ItemBatchResult {
   ItemBatchOutcome outcome = ItemBatchOutcome::kFailed;
   absl::Status status = {};                  // OK unless kFailed or kUnknown.
   std::vector<ItemWriteResult> writes = {};  // In order; kWritten only.
+  bool made_namespace = false;               // There was none before; kWritten only.
   std::size_t lost = 0;                      // Index of a write.
   // kVersionLost: the version that the item is at, 0 for none. kVectorSize: the namespace's size.
   std::int64_t stored = 0;
@@ -156,11 +157,20 @@ struct DeletedNamespace {
   std::int64_t item_bytes = 0;
 };
 
+// Bytes that a namespace counts for quotas beside its items: its path and configuration, and what
+// its row and its places in indexes take.
+inline std::int64_t CountedBytes(const NamespacePath& path, std::string_view subject,
+                                 std::string_view config) {
+  constexpr std::int64_t kRowBytes = 256;
+  return kRowBytes +
+         static_cast<std::int64_t>(path.stored().size() + subject.size() + config.size());
+}
+
 // What a tenant has stored.
 struct ItemUsage {
   std::int64_t namespaces = 0;
   std::int64_t items = 0;
-  std::int64_t bytes = 0;
+  std::int64_t bytes = 0;  // Of items and of namespaces.
 
   friend bool operator==(const ItemUsage&, const ItemUsage&) = default;
 };

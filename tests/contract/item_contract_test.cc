@@ -588,6 +588,11 @@ TEST_P(ItemContractTest, BehavesAsANaiveModelSeed7) {
   const auto usage = items().ReadItemUsage("tenant");
   ASSERT_TRUE(usage.ok()) << usage.status();
   EXPECT_EQ(usage->items, Row(kKeys[0])->item_count + Row(kKeys[1])->item_count);
+  std::int64_t bytes = 0;
+  for (const NamespaceKey& key : {kKeys[0], kKeys[1]}) {
+    bytes += Row(key)->item_bytes + CountedBytes(key.path, Row(key)->subject, Row(key)->config);
+  }
+  EXPECT_EQ(usage->bytes, bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ItemContractTest, ::testing::ValuesIn(AllStores()), StoreCaseName);

@@ -213,7 +213,8 @@ inline constexpr Query kTouchItems{
 inline constexpr Query kReadItemUsage{
     "read_item_usage",
     "SELECT count(*), coalesce(sum(c.item_count), 0)::bigint, "
-    "coalesce(sum(c.item_bytes), 0)::bigint FROM memoryd_namespaces s "
+    "coalesce(sum(coalesce(c.item_bytes, 0) + 256 + octet_length(s.path) "
+    "+ octet_length(s.subject) + octet_length(s.config)), 0)::bigint FROM memoryd_namespaces s "
     "LEFT JOIN memoryd_item_counts c ON c.tenant = s.tenant AND c.namespace = s.namespace "
     "AND c.generation = s.generation WHERE s.tenant = $1"};
 

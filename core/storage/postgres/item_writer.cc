@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "core/base/error_cause.h"
@@ -101,6 +102,8 @@ class Writer {
 
   const CommitContext& context_;
   const std::int64_t now_us_;
+  // Batches, one of each namespace that was made for them.
+  std::set<const ItemBatch*> makers_;
   bool settling_ = false;
 };
 
@@ -132,6 +135,7 @@ void Writer::Write(std::span<const PendingItems> batches, int tries) {
       SetAll(batches, ItemBatchOutcome::kWritten);
       for (std::size_t i = 0; i < batches.size(); ++i) {
         batches[i].result->writes = std::move(results[i]);
+        batches[i].result->made_namespace = makers_.contains(batches[i].batch);
       }
       break;
     }
@@ -331,15 +335,18 @@ absl::Status Writer::MakeNamespaces(std::vector<PendingItems>& batches) {
   }
   std::vector<NeededNamespace> needed;
   for (const auto& [key, begun_us] : youngest) needed.push_back({key, begun_us});
-  MEMORYD_ASSIGN_OR_RETURN(const std::vector<MadeNamespace> made,
+  MEMORYD_ASSIGN_OR_RETURN(std::vector<MadeNamespace> made,
                            memoryd::MakeNamespaces(context_, needed, now_us_));
-  std::map<NamespaceKey, const MadeNamespace*> made_at;
+  std::map<NamespaceKey, MadeNamespace*> made_at;
   for (std::size_t i = 0; i < needed.size(); ++i) made_at[needed[i].key] = &made[i];
-  std::erase_if(batches, [&made_at](const PendingItems& pending) {
-    const std::int64_t erased_us = made_at[pending.batch->key]->erased_us;
-    if (erased_us == 0 || erased_us < pending.batch->begun_us) return false;
-    pending.result->outcome = ItemBatchOutcome::kErased;
-    return true;
+  std::erase_if(batches, [&](const PendingItems& pending) {
+    MadeNamespace& name_space = *made_at[pending.batch->key];
+    if (name_space.erased_us > 0 && name_space.erased_us >= pending.batch->begun_us) {
+      pending.result->outcome = ItemBatchOutcome::kErased;
+      return true;
+    }
+    if (std::exchange(name_space.made, false)) makers_.insert(pending.batch);
+    return false;
   });
   return absl::OkStatus();
 }

@@ -65,7 +65,8 @@ constexpr char kSelectItemRequest[] =
     " WHERE tenant = ? AND path = ? AND request_id = ?";
 
 constexpr char kSelectItemUsage[] =
-    "SELECT count(*), coalesce(sum(item_count), 0), coalesce(sum(item_bytes), 0)"
+    "SELECT count(*), coalesce(sum(item_count), 0), coalesce(sum(item_bytes + 256"
+    " + length(CAST(path AS BLOB)) + length(CAST(subject AS BLOB)) + length(config)), 0)"
     " FROM memoryd_namespaces WHERE tenant = ?";
 
 // Above every character.

@@ -296,6 +296,7 @@ absl::StatusOr<ItemBatchResult> BatchWriter::Write() {
   if (row_.has_value()) MEMORYD_RETURN_IF_ERROR(ToStatus(WriteRow()));
   MEMORYD_RETURN_IF_ERROR(ToStatus(WriteRequest(result.writes)));
   result.outcome = ItemBatchOutcome::kWritten;
+  result.made_namespace = is_new_;
   return result;
 }
 

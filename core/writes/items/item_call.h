@@ -23,6 +23,7 @@ struct ItemsWritten {
   std::vector<ItemWriteResult> writes;  // As the batch has them.
   std::int64_t update_us = 0;           // When.
   bool replayed = false;                // By the first request with this request_id.
+  bool made_namespace = false;          // There was none before.
 };
 
 // What callers are told of a batch that was not written. `index` counts its writes from 0, and is

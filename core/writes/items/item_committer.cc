@@ -160,7 +160,8 @@ void ItemCommitter::Conclude(const std::shared_ptr<ItemCall>& call, const ItemBa
                              std::int64_t now_us) {
   switch (result.outcome) {
     case ItemBatchOutcome::kWritten:
-      call->Finish(ItemsWritten{result.writes, now_us, /*replayed=*/false});
+      call->Finish(ItemsWritten{
+          .writes = result.writes, .update_us = now_us, .made_namespace = result.made_namespace});
       break;
     case ItemBatchOutcome::kVersionLost:
       call->Finish(VersionMismatch(result.lost, result.stored));

@@ -12,7 +12,8 @@
 
 namespace memoryd {
 
-ItemWritePath::ItemWritePath(Options options) : options_(std::move(options)) {
+ItemWritePath::ItemWritePath(Options options)
+    : options_(std::move(options)), quota_(options_.quotas, options_.now_us) {
   for (int i = 0; i < options_.committers; ++i) {
     ItemCommitter::Options committer;
     committer.store = options_.store;
@@ -64,79 +65,62 @@ std::shared_ptr<ItemCall> ItemWritePath::Begin(ItemBatch batch, std::size_t byte
 
 void ItemWritePath::Submit(ItemBatch batch, std::size_t byte_size, CallEnd end,
                            ItemCall::Done done) {
+  auto place = options_.calls->Admit(batch.key.tenant, static_cast<std::int64_t>(byte_size));
+  if (place.ok()) {
+    SubmitAdmitted(std::move(batch), byte_size, std::move(end), *std::move(place), std::move(done));
+  } else {
+    done(place.status());
+  }
+}
+
+void ItemWritePath::SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallEnd end,
+                                   Admission::Place place, ItemCall::Done done) {
   if (const absl::Status status = CheckTime(batch.key, end); !status.ok()) {
     done(status);
     return;
   }
-  auto place = options_.calls->Admit(batch.key.tenant, static_cast<std::int64_t>(byte_size));
-  if (!place.ok()) {
-    done(place.status());
-    return;
-  }
   batch.begun_us = std::min(batch.begun_us, options_.now_us());
-  Asked asked{std::move(batch), byte_size, std::move(end), *std::move(place), std::move(done)};
-  if (options_.quotas == nullptr) {
-    Enqueue(std::move(asked));
-  } else {
-    Reserve(std::make_shared<Asked>(std::move(asked)), /*again=*/false);
-  }
-}
-
-void ItemWritePath::Reserve(std::shared_ptr<Asked> asked, bool again) {
-  const std::string& tenant = asked->batch.key.tenant;
-  if (!options_.quotas->Knows(tenant)) {
-    options_.quotas->Read(tenant, [this, asked, again](const absl::Status& status) {
-      if (status.ok()) {
-        Reserve(asked, again);
-      } else {
-        asked->done(Reported(status));
-      }
-    });
-    return;
-  }
-  Reserved taken;
-  for (const ItemWrite& write : asked->batch.writes) {
+  TenantUsage growth;
+  for (const ItemWrite& write : batch.writes) {
     if (!write.content.has_value()) continue;
-    ++taken.growth.messages;
-    taken.growth.bytes += CountedBytes(write.key, *write.content);
+    ++growth.messages;
+    growth.bytes += CountedBytes(write.key, *write.content);
   }
-  const absl::Status status = options_.quotas->Reserve(tenant, taken.growth, taken.reserved);
-  if (!status.ok() && !again && ForgetOvercount(tenant)) {
-    // As when nobody knows what was stored: it is read anew.
-    options_.quotas->Settle(tenant, {}, CommitOutcome::kUnknown, {});
-    Reserve(std::move(asked), /*again=*/true);
-  } else if (!status.ok()) {
-    options_.quotas->CountRefusal(status);
-    asked->done(status);
-  } else {
-    asked->done = [this, tenant, taken,
+  const std::string tenant = batch.key.tenant;
+  // Shared, since a function must be one that can be copied.
+  auto asked = std::make_shared<Asked>(
+      Asked{std::move(batch), byte_size, std::move(end), std::move(place), std::move(done)});
+  quota_.Reserve(tenant, growth, [this, asked](const absl::StatusOr<ItemQuota::Room>& room) {
+    if (!room.ok()) {
+      asked->done(room.status());
+      return;
+    }
+    asked->done = [this, tenant = asked->batch.key.tenant, path = asked->batch.key.path,
+                   room = *room,
                    done = std::move(asked->done)](absl::StatusOr<ItemsWritten> reply) {
-      Settle(tenant, taken, reply);
+      Settle(tenant, room, path, reply);
       done(std::move(reply));
     };
     Enqueue(std::move(*asked));
-  }
+  });
 }
 
-void ItemWritePath::Settle(const std::string& tenant, const Reserved& taken,
-                           const absl::StatusOr<ItemsWritten>& reply) {
+void ItemWritePath::Settle(const std::string& tenant, const ItemQuota::Room& room,
+                           const NamespacePath& path, const absl::StatusOr<ItemsWritten>& reply) {
   CommitOutcome outcome = CommitOutcome::kFailed;
+  TenantUsage change = room.growth;
   if (reply.ok() && !reply->replayed) {
     outcome = CommitOutcome::kCommitted;
+    // Known only now: a tenant goes over its quota by that, and stores nothing more.
+    if (reply->made_namespace) change.bytes += CountedBytes(path, {}, {});
     const auto existed = [](const ItemWriteResult& write) { return write.existed; };
     if (std::any_of(reply->writes.begin(), reply->writes.end(), existed)) {
-      MutexLock lock(mutex_);
-      overcounted_.insert(tenant);
+      quota_.SetOvercounted(tenant);
     }
   } else if (!reply.ok() && absl::IsUnavailable(reply.status())) {
     outcome = CommitOutcome::kUnknown;
   }
-  options_.quotas->Settle(tenant, taken.reserved, outcome, taken.growth);
-}
-
-bool ItemWritePath::ForgetOvercount(const std::string& tenant) {
-  MutexLock lock(mutex_);
-  return overcounted_.erase(tenant) > 0;
+  quota_.Settle(tenant, room, outcome, change);
 }
 
 void ItemWritePath::Enqueue(Asked asked) {

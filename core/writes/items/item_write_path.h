@@ -6,16 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "core/base/mutex.h"
 #include "core/calls/calls.h"
 #include "core/storage/item_store.h"
 #include "core/writes/items/item_call.h"
 #include "core/writes/items/item_committer.h"
+#include "core/writes/items/item_quota.h"
 #include "core/writes/quotas.h"
 
 namespace memoryd {
@@ -44,6 +43,13 @@ class ItemWritePath final : private RecordedItems {
   // item_call.h for the others.
   void Submit(ItemBatch batch, std::size_t byte_size, CallEnd end, ItemCall::Done done);
 
+  // The same for a call that has its place already.
+  void SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallEnd end, Admission::Place place,
+                      ItemCall::Done done);
+
+  // Of all that is written to namespaces.
+  ItemQuota& quota() { return quota_; }
+
   // Commits what is queued, and takes nothing more.
   void Stop() { committers_.clear(); }
 
@@ -56,18 +62,8 @@ class ItemWritePath final : private RecordedItems {
     Admission::Place place;
     ItemCall::Done done;
   };
-  // What a batch takes of its tenant's quota until it is committed.
-  struct Reserved {
-    TenantUsage growth;
-    TenantUsage reserved;
-  };
-
-  // Takes room for what the batch stores, or finishes with the refusal.
-  void Reserve(std::shared_ptr<Asked> asked, bool again) MEMORYD_EXCLUDES(mutex_);
-  void Settle(const std::string& tenant, const Reserved& taken,
-              const absl::StatusOr<ItemsWritten>& reply) MEMORYD_EXCLUDES(mutex_);
-  // Whether more is counted for the tenant than it has stored; no longer, from then on.
-  bool ForgetOvercount(const std::string& tenant) MEMORYD_EXCLUDES(mutex_);
+  void Settle(const std::string& tenant, const ItemQuota::Room& room, const NamespacePath& path,
+              const absl::StatusOr<ItemsWritten>& reply);
   void Enqueue(Asked asked);
   // See AdmitInTime().
   absl::Status CheckTime(const NamespaceKey& key, const CallEnd& end);
@@ -79,11 +75,8 @@ class ItemWritePath final : private RecordedItems {
   void LookUp(std::shared_ptr<ItemCall> call) override;
 
   const Options options_;
+  ItemQuota quota_;
   std::vector<std::unique_ptr<ItemCommitter>> committers_;
-  Mutex mutex_;
-  // Tenants that have replaced or deleted items since their usage was read: what was there before
-  // is counted still.
-  std::set<std::string> overcounted_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 }  // namespace memoryd
