@@ -16,6 +16,13 @@ constexpr std::int64_t kMaxBytesRead = std::int64_t{16} << 20;
 constexpr std::int64_t kReadAtOnce = 1000;
 constexpr std::int64_t kMaxNamespacesRead = 10'000;
 constexpr std::int64_t kNamespacesAtOnce = 1000;
+// The memory for more is taken before it is read.
+constexpr std::int64_t kBytesReadUnasked = std::int64_t{1} << 20;
+
+std::int64_t BytesOf(const ListedNamespace& listed) {
+  return static_cast<std::int64_t>(sizeof(listed)) +
+         CountedBytes(listed.path, listed.row.subject, listed.row.config);
+}
 
 std::int64_t BytesOf(const Item& item) {
   return static_cast<std::int64_t>(sizeof(Item)) + CountedBytes(item.key, item.content);
@@ -56,9 +63,18 @@ absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant,
   const bool with_vectors =
       std::any_of(gets.begin(), gets.end(), [](const ItemGet& get) { return get.with_vector; });
   ItemsRead result;
-  MEMORYD_ASSIGN_OR_RETURN(result.items,
-                           options_.store->ReadItems(keys, options_.now_us(), with_vectors,
-                                                     static_cast<std::int64_t>(kMaxReplyBytes)));
+  constexpr auto kMostBytes = static_cast<std::int64_t>(kMaxReplyBytes);
+  std::int64_t most = kBytesReadUnasked;
+  auto items = options_.store->ReadItems(keys, options_.now_us(), with_vectors, most);
+  // In steps, so that a small server can read what it has room for.
+  while (most < kMostBytes && ErrorReason(items.status()) == "REPLY_TOO_LARGE") {
+    most = std::min(4 * most, kMostBytes);
+    result.memory.Release();
+    MEMORYD_ASSIGN_OR_RETURN(result.memory,
+                             options_.memory->Take(tenant, MemoryUse::kReplies, most));
+    items = options_.store->ReadItems(keys, options_.now_us(), with_vectors, most);
+  }
+  MEMORYD_ASSIGN_OR_RETURN(result.items, std::move(items));
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < gets.size(); ++i) {
     std::optional<Item>& item = result.items[i];
@@ -66,8 +82,12 @@ absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant,
     bytes += BytesOf(*item);
     if (!gets[i].with_vector) item->content.vector.clear();
   }
-  MEMORYD_ASSIGN_OR_RETURN(result.memory,
-                           options_.memory->Take(tenant, MemoryUse::kReplies, bytes));
+  if (result.memory.bytes() > 0) {
+    result.memory.Resize(bytes);
+  } else {
+    MEMORYD_ASSIGN_OR_RETURN(result.memory,
+                             options_.memory->Take(tenant, MemoryUse::kReplies, bytes));
+  }
   MEMORYD_RETURN_IF_ERROR(Refresh(gets, result.items));
   return result;
 }
@@ -146,6 +166,13 @@ absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
        more && !is_full() && items_read < kMaxItemsRead && bytes_read < kMaxBytesRead;) {
     MEMORYD_ASSIGN_OR_RETURN(ItemPage page, options_.store->ListItems(request.key, list.generation,
                                                                       range, options_.now_us()));
+    // Where nothing more is found, the namespace may have been deleted since it was looked up.
+    if (page.items.empty() && (request.generation != 0 || items_read > 0)) {
+      MEMORYD_ASSIGN_OR_RETURN(const auto now, options_.store->FindNamespaces({&request.key, 1}));
+      if (!now.front().has_value() || now.front()->generation != list.generation) {
+        return NamespaceReplaced();
+      }
+    }
     more = page.more && !page.items.empty();
     list.more = more;
     for (Item& item : page.items) {
@@ -248,6 +275,8 @@ void ItemReads::ListNamespaces(NamespaceListRequest request, CallEnd end,
 absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRequest& request) {
   NamespaceList list;
   list.after = request.after;
+  MEMORYD_ASSIGN_OR_RETURN(list.memory,
+                           options_.memory->Take(request.tenant, MemoryUse::kReplies, 0));
   std::int64_t read = 0;
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(
@@ -272,6 +301,7 @@ absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRe
         }
         listed.row = {};
       }
+      MEMORYD_RETURN_IF_ERROR(list.memory.Grow(BytesOf(listed)));
       list.namespaces.push_back(std::move(listed));
     }
     if (std::ssize(page) < kNamespacesAtOnce) return list;

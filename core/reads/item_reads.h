@@ -72,6 +72,7 @@ struct NamespaceList {
   std::vector<ListedNamespace> namespaces;  // With a `max_depth`, rows without meaning.
   std::string after;
   bool more = false;
+  MemoryBudget::Hold memory;  // Of the namespaces.
 };
 
 // NOT_FOUND `NAMESPACE_NOT_FOUND`.

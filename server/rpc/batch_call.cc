@@ -113,12 +113,14 @@ class Batches : public std::enable_shared_from_this<Batches> {
   void Leave() {
     if (left_.fetch_sub(1) != 1) return;
     // What was written is written, whether there is room to say so or not.
-    const absl::Status taken = writes_ ? absl::OkStatus() : call_->TakeReply(reply_.ByteSizeLong());
-    if (taken.ok()) {
-      call_->Succeed(reply_.SerializeAsString());
-    } else {
+    const std::size_t bytes = reply_.ByteSizeLong();
+    if (writes_) {
+      call_->CountReply(std::move(read_.memory), bytes);
+    } else if (const absl::Status taken = call_->TakeReply(bytes); !taken.ok()) {
       call_->Fail(taken);
+      return;
     }
+    call_->Succeed(reply_.SerializeAsString());
   }
 
   Engine& engine_;

@@ -96,6 +96,11 @@ absl::Status UnaryCall::TakeReply(std::size_t bytes) {
   return absl::OkStatus();
 }
 
+void UnaryCall::CountReply(MemoryBudget::Hold hold, std::size_t bytes) {
+  reply_hold_ = std::move(hold);
+  reply_hold_.Resize(static_cast<std::int64_t>(bytes));
+}
+
 void UnaryCall::End(const absl::Status& status, std::string reply) {
   const absl::Cleanup leave = [this] {
     if (admitted_) environment_.calls->Leave();

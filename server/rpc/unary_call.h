@@ -93,6 +93,9 @@ class UnaryCall : public CallWatch {
   // Takes the memory of a large reply, of about `bytes`, before it is made. Once, by whoever
   // finishes the call. RESOURCE_EXHAUSTED `MEMORY_SHORT`.
   absl::Status TakeReply(std::size_t bytes);
+  // The same for a reply that is never refused, since something was written. `hold` is that of what
+  // was read for it.
+  void CountReply(MemoryBudget::Hold hold, std::size_t bytes);
 
   // The call turned out to be a write, and has a line in the audit log. By its handler.
   void Audit() { is_audited_ = true; }

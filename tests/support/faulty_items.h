@@ -32,6 +32,12 @@ class FaultyItems final : public ItemStore {
     answers_.push_back({{outcome, std::move(status)}, stored});
   }
 
+  // What happens before the next page of items is read.
+  void BeforeNextList(std::function<void()> what) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    before_list_ = std::move(what);
+  }
+
   std::vector<ItemBatchResult> WriteItems(std::span<const ItemBatch> batches,
                                           std::int64_t now_us) override MEMORYD_EXCLUDES(mutex_) {
     std::vector<ItemBatchResult> results;
@@ -56,6 +62,12 @@ class FaultyItems final : public ItemStore {
   absl::StatusOr<ItemPage> ListItems(const NamespaceKey& key, std::uint64_t generation,
                                      const ItemRange& range, std::int64_t now_us) override {
     if (absl::Status status = status_(); !status.ok()) return status;
+    std::function<void()> before;
+    {
+      MutexLock lock(mutex_);
+      before = std::exchange(before_list_, nullptr);
+    }
+    if (before != nullptr) before();
     return store_.ListItems(key, generation, range, now_us);
   }
   absl::StatusOr<std::vector<std::optional<NamespaceRow>>> FindNamespaces(
@@ -115,6 +127,7 @@ class FaultyItems final : public ItemStore {
   const std::function<absl::Status()> status_;
   Mutex mutex_;
   std::deque<Answer> answers_ MEMORYD_GUARDED_BY(mutex_);
+  std::function<void()> before_list_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 }  // namespace memoryd
