@@ -9,8 +9,8 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/storage/item_rows.h"
-#include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_writer.h"
+#include "core/storage/postgres/namespace_queries.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {

@@ -1,0 +1,64 @@
+// Statements that make, configure and delete namespaces.
+#ifndef MEMORYD_CORE_STORAGE_POSTGRES_NAMESPACE_QUERIES_H_
+#define MEMORYD_CORE_STORAGE_POSTGRES_NAMESPACE_QUERIES_H_
+
+#include "core/storage/postgres/query_connection.h"
+
+namespace memoryd {
+
+// With what is kept of a deleted namespace, see kDeletionId. A line that is inserted for that is
+// locked, as one that is there: so the newest deletion is seen, also one that ends while the
+// statement runs. It goes with the next purge.
+inline constexpr Query kMakeNamespaces{
+    "make_namespaces",
+    "WITH k AS (SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[], "
+    "$5::bigint[]) WITH ORDINALITY AS k (tenant, namespace, path, generation, begun_us, i)), "
+    "b AS (INSERT INTO memoryd_item_requests AS s (tenant, namespace, request_id, fingerprint, "
+    "results, create_us) SELECT k.tenant, k.namespace, '', '', '0', 0 FROM k "
+    "ORDER BY k.tenant, k.namespace ON CONFLICT (tenant, namespace, request_id) "
+    "DO UPDATE SET results = s.results RETURNING s.tenant, s.namespace, "
+    "s.results::bigint AS version, CASE WHEN s.fingerprint = '' THEN 0 ELSE s.create_us END "
+    "AS erased_us), "
+    "m AS (INSERT INTO memoryd_namespaces (tenant, namespace, path, generation, version, "
+    "config_version, vector_size, ttl_us, create_us, update_us, commit_tag, subject, config) "
+    "SELECT k.tenant, k.namespace, k.path, k.generation, greatest($6::bigint, b.version + 1), "
+    "greatest($6::bigint, b.version + 1), 0, $7::bigint, $6::bigint, $6::bigint, 0, $8, "
+    "$9::bytea FROM k JOIN b USING (tenant, namespace) "
+    "WHERE b.erased_us < k.begun_us ORDER BY k.tenant, k.namespace "
+    "ON CONFLICT (tenant, namespace) DO NOTHING RETURNING tenant, namespace, version) "
+    "SELECT k.i, (m.version IS NOT NULL)::int::bigint, b.erased_us FROM k "
+    "JOIN b USING (tenant, namespace) LEFT JOIN m USING (tenant, namespace)"};
+
+inline constexpr Query kConfigureNamespace{
+    "configure_namespace",
+    "UPDATE memoryd_namespaces s SET version = s.version + 1, config_version = s.version + 1, "
+    "ttl_us = $4::bigint, update_us = $5::bigint, subject = $6, config = $7::bytea "
+    "WHERE s.tenant = $1 AND s.namespace = $2::bytea AND s.config_version = $3::bigint RETURNING "
+    "1"};
+
+// Where there is none, a line of garbage all the same: an earlier deletion may have ended without
+// its standby, and the commit of this line waits for it.
+inline constexpr Query kDeleteNamespace{
+    "delete_namespace",
+    "WITH gone AS (DELETE FROM memoryd_namespaces s WHERE s.tenant = $1 AND s.namespace = "
+    "$2::bytea "
+    "RETURNING s.tenant, s.namespace, s.generation, s.version), "
+    "left_behind AS (INSERT INTO memoryd_item_garbage (tenant, namespace, generation) "
+    "SELECT tenant, namespace, generation FROM gone UNION ALL SELECT $1, $2::bytea, $6::bigint "
+    "WHERE NOT EXISTS (SELECT FROM gone) ON CONFLICT DO NOTHING), "
+    "kept AS (INSERT INTO memoryd_item_requests AS s (tenant, namespace, request_id, fingerprint, "
+    "results, create_us) SELECT tenant, namespace, '', CASE WHEN $3::boolean THEN 'e'::bytea "
+    "ELSE '' END, version::text, $4::bigint FROM gone WHERE $3::boolean OR version > $5::bigint "
+    "ON CONFLICT (tenant, namespace, request_id) DO UPDATE SET fingerprint = "
+    "CASE WHEN s.fingerprint = '' THEN excluded.fingerprint ELSE s.fingerprint END, "
+    "results = greatest(s.results::bigint, excluded.results::bigint)::text, "
+    "create_us = greatest(s.create_us, excluded.create_us)), "
+    "forgotten AS (UPDATE memoryd_item_requests s SET fingerprint = '', results = '' "
+    "WHERE s.tenant = $1 AND s.namespace = $2::bytea AND s.request_id <> '' AND $3::boolean) "
+    "SELECT coalesce(c.item_count, 0), coalesce(c.item_bytes, 0) FROM gone g "
+    "LEFT JOIN memoryd_item_counts c ON c.tenant = g.tenant AND c.namespace = g.namespace "
+    "AND c.generation = g.generation"};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_CORE_STORAGE_POSTGRES_NAMESPACE_QUERIES_H_
