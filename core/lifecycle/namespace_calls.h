@@ -50,11 +50,10 @@ class NamespaceCalls {
 
   explicit NamespaceCalls(Options options) : options_(std::move(options)) {}
 
-  // QUOTA_EXCEEDED also for configurations.
-  //
   // Writes a batch to a namespace that is to have these settings: they are stored first where there
   // is none, and stay if the batch then fails. FAILED_PRECONDITION `CONFIG_MISMATCH` where there is
-  // one that differs; else as ItemWritePath.
+  // one that differs; RESOURCE_EXHAUSTED `QUOTA_EXCEEDED` also for the settings; else as
+  // ItemWritePath.
   void Write(ItemBatch batch, NamespaceSettings settings, std::size_t byte_size, CallEnd end,
              ItemCall::Done done);
   // Makes the namespace or changes its configuration; absent fields stay.

@@ -77,6 +77,7 @@ TEST_F(ItemPlansTest, AFewKeysOfALargeNamespaceAreFoundByTheirKeys) {
 TEST_F(ItemPlansTest, AStepOfAPurgeReadsWhatItDeletes) {
   ExpectFewPages(kPurgeGarbageItems.sql,
                  "'t1', '\\xc4ca4238a0b923820dcc509a6f75849b'::bytea, 1, 100", 400);
+  ExpectFewPages(kPurgeExpiredItems.sql, "100000, 100", 1'000);
   ExpectFewPages(kPurgeItemRequests.sql, "1000, 100", 400);
 }
 

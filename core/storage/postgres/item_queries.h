@@ -165,14 +165,13 @@ inline constexpr Query kReadItemUsage{
     "LEFT JOIN memoryd_item_counts c ON c.tenant = s.tenant AND c.namespace = s.namespace "
     "AND c.generation = s.generation WHERE s.tenant = $1"};
 
-// Unless they are written or touched meanwhile.
+// By the rows' places: by their keys PostgreSQL would read the whole table for each step. The time
+// is asked for again, since PostgreSQL may go on to what a row has become meanwhile.
 inline constexpr Query kPurgeExpiredItems{
     "purge_expired_items",
-    "WITH due AS (SELECT tenant, namespace, generation, key, version, expire_us "
-    "FROM memoryd_items WHERE expire_us > 0 AND expire_us <= $1::bigint ORDER BY expire_us "
-    "LIMIT $2::bigint), gone AS (DELETE FROM memoryd_items s USING due k "
-    "WHERE s.tenant = k.tenant AND s.namespace = k.namespace AND s.generation = k.generation "
-    "AND s.key = k.key AND s.version = k.version AND s.expire_us = k.expire_us "
+    "WITH gone AS (DELETE FROM memoryd_items s WHERE s.ctid = ANY (ARRAY(SELECT i.ctid "
+    "FROM memoryd_items i WHERE i.expire_us > 0 AND i.expire_us <= $1::bigint "
+    "ORDER BY i.expire_us LIMIT $2::bigint)) AND s.expire_us > 0 AND s.expire_us <= $1::bigint "
     "RETURNING s.tenant, s.namespace, s.generation, s.bytes), "
     "counted AS (UPDATE memoryd_item_counts s SET item_count = s.item_count - k.items, "
     "item_bytes = s.item_bytes - k.bytes FROM (SELECT tenant, namespace, generation, "
@@ -198,8 +197,7 @@ inline constexpr Query kDropItemGarbage{
     "DELETE FROM memoryd_item_garbage s WHERE s.tenant = $1 AND s.namespace = $2::bytea "
     "AND s.generation = $3::bigint"};
 
-// By the rows' places: by their keys PostgreSQL would read the whole table for each step. A row
-// that another statement has written over meanwhile stays.
+// By the rows' places, too.
 inline constexpr Query kPurgeItemRequests{
     "purge_item_requests",
     "DELETE FROM memoryd_item_requests WHERE ctid = ANY (ARRAY(SELECT ctid "
