@@ -609,4 +609,59 @@ absl::StatusOr<v1::DeleteSessionResponse> FakeConnection::DeleteSession(
   });
 }
 
+absl::StatusOr<v1::PutItemResponse> FakeConnection::PutItem(const v1::PutItemRequest& request,
+                                                            const Attempt&) {
+  return Run<v1::PutItemResponse>([&] { return items_.Put(request, now_); });
+}
+
+absl::StatusOr<v1::GetItemResponse> FakeConnection::GetItem(const v1::GetItemRequest& request,
+                                                            const Attempt&) {
+  return Run<v1::GetItemResponse>([&] { return items_.Get(request, now_); });
+}
+
+absl::StatusOr<v1::DeleteItemResponse> FakeConnection::DeleteItem(
+    const v1::DeleteItemRequest& request, const Attempt&) {
+  return Run<v1::DeleteItemResponse>([&] { return items_.Delete(request, now_); });
+}
+
+absl::StatusOr<v1::ListItemsResponse> FakeConnection::ListItems(const v1::ListItemsRequest& request,
+                                                                const Attempt&) {
+  return Run<v1::ListItemsResponse>([&] { return items_.List(request, now_); });
+}
+
+absl::StatusOr<v1::SearchItemsResponse> FakeConnection::SearchItems(
+    const v1::SearchItemsRequest& request, const Attempt&) {
+  return Run<v1::SearchItemsResponse>([&] { return items_.Search(request, now_); });
+}
+
+absl::StatusOr<v1::BatchItemsResponse> FakeConnection::BatchItems(
+    const v1::BatchItemsRequest& request, const Attempt&) {
+  return Run<v1::BatchItemsResponse>([&] { return items_.Batch(request, now_); });
+}
+
+absl::StatusOr<v1::GetNamespaceResponse> FakeConnection::GetNamespace(
+    const v1::GetNamespaceRequest& request, const Attempt&) {
+  return Run<v1::GetNamespaceResponse>([&] { return items_.GetNamespace(request); });
+}
+
+absl::StatusOr<v1::UpdateNamespaceResponse> FakeConnection::UpdateNamespace(
+    const v1::UpdateNamespaceRequest& request, const Attempt&) {
+  return Run<v1::UpdateNamespaceResponse>([&] { return items_.UpdateNamespace(request, now_); });
+}
+
+absl::StatusOr<v1::ListNamespacesResponse> FakeConnection::ListNamespaces(
+    const v1::ListNamespacesRequest& request, const Attempt&) {
+  return Run<v1::ListNamespacesResponse>([&] { return items_.ListNamespaces(request); });
+}
+
+absl::StatusOr<v1::CopyNamespaceResponse> FakeConnection::CopyNamespace(
+    const v1::CopyNamespaceRequest& request, const Attempt&) {
+  return Run<v1::CopyNamespaceResponse>([&] { return items_.CopyNamespace(request, now_); });
+}
+
+absl::StatusOr<v1::DeleteNamespaceResponse> FakeConnection::DeleteNamespace(
+    const v1::DeleteNamespaceRequest& request, const Attempt&) {
+  return Run<v1::DeleteNamespaceResponse>([&] { return items_.DeleteNamespace(request); });
+}
+
 }  // namespace memoryd::client

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "memoryd/connection.h"
+#include "memoryd/fake_items.h"
 
 namespace memoryd::client {
 
@@ -28,15 +29,21 @@ enum class FailAt {
   kReply,    // After the call is done: only the reply is lost.
 };
 
-// Keeps messages, contents and sessions as memoryd does, with positions, ids, revisions, request
-// ids and pages. Errors have memoryd's reasons: INVALID_ARGUMENT for a missing session id or role,
-// NOT_FOUND, ALREADY_EXISTS and ABORTED. It differs from memoryd in these points:
+// Keeps messages, contents, sessions and items as memoryd does, with positions, ids, revisions,
+// versions, request ids and pages. Errors have memoryd's reasons: INVALID_ARGUMENT for a missing
+// session id or role, NOT_FOUND, ALREADY_EXISTS and ABORTED. It differs from memoryd in these
+// points:
 //   - Messages never leave short-term memory. Get returns all of them and counts no tokens.
 //   - StreamAll ignores filters, and fails before its first page if a failure is set.
 //   - DeleteMessage deletes a tool call without its results.
 //   - Query finds texts that contain all words of the query, compared byte by byte, the newest
 //     first. It ignores filters and neighbours.
 //   - UpdateContext returns the context unchanged.
+//   - ListItems and SearchItems ignore filters and vectors. SearchItems puts first the JSON values
+//     that contain all words of the query, compared byte by byte, with the score 1. It ignores
+//     which fields are searched.
+//   - Values, names, paths of fields and filters of items are not checked, and have no limits.
+//   - Items that expire are not found. They stay counted by their namespace until it is deleted.
 //   - Jobs, blocks, forks, imports and subjects do not exist.
 //
 // Subclass it for other answers, and call the method of this class for the rest. Any number of
@@ -88,6 +95,29 @@ class FakeConnection : public Connection {
                                                           const Attempt& attempt) override;
   absl::StatusOr<v1::DeleteSessionResponse> DeleteSession(const v1::DeleteSessionRequest& request,
                                                           const Attempt& attempt) override;
+
+  absl::StatusOr<v1::PutItemResponse> PutItem(const v1::PutItemRequest& request,
+                                              const Attempt& attempt) override;
+  absl::StatusOr<v1::GetItemResponse> GetItem(const v1::GetItemRequest& request,
+                                              const Attempt& attempt) override;
+  absl::StatusOr<v1::DeleteItemResponse> DeleteItem(const v1::DeleteItemRequest& request,
+                                                    const Attempt& attempt) override;
+  absl::StatusOr<v1::ListItemsResponse> ListItems(const v1::ListItemsRequest& request,
+                                                  const Attempt& attempt) override;
+  absl::StatusOr<v1::SearchItemsResponse> SearchItems(const v1::SearchItemsRequest& request,
+                                                      const Attempt& attempt) override;
+  absl::StatusOr<v1::BatchItemsResponse> BatchItems(const v1::BatchItemsRequest& request,
+                                                    const Attempt& attempt) override;
+  absl::StatusOr<v1::GetNamespaceResponse> GetNamespace(const v1::GetNamespaceRequest& request,
+                                                        const Attempt& attempt) override;
+  absl::StatusOr<v1::UpdateNamespaceResponse> UpdateNamespace(
+      const v1::UpdateNamespaceRequest& request, const Attempt& attempt) override;
+  absl::StatusOr<v1::ListNamespacesResponse> ListNamespaces(
+      const v1::ListNamespacesRequest& request, const Attempt& attempt) override;
+  absl::StatusOr<v1::CopyNamespaceResponse> CopyNamespace(const v1::CopyNamespaceRequest& request,
+                                                          const Attempt& attempt) override;
+  absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
+      const v1::DeleteNamespaceRequest& request, const Attempt& attempt) override;
 
   absl::Time Now() override;
   void Wait(absl::Duration pause) override;
@@ -143,6 +173,7 @@ class FakeConnection : public Connection {
   mutable std::mutex mutex_;  // Guards all below.
   std::map<std::string, Session> sessions_;
   std::map<std::string, Answered> answered_;  // By request id.
+  FakeItems items_;
   std::deque<Failure> failures_;
   int attempts_ = 0;
   std::uint64_t generations_ = 0;
