@@ -193,7 +193,7 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
   const auto remove = [&](const NamespacePath& path, const NamespaceRow& row) -> absl::Status {
     MEMORYD_ASSIGN_OR_RETURN(
         const DeletedNamespace deleted,
-        options_.store->DeleteNamespace({key.tenant, path}, /*forget=*/false, options_.now_us()));
+        options_.store->DeleteNamespace({key.tenant, path}, {}, options_.now_us()));
     if (!deleted.existed) return absl::OkStatus();
     ++counts.namespaces;
     counts.items += deleted.item_count;

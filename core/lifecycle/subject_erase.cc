@@ -106,8 +106,10 @@ void SubjectErase::EraseNamespaces() {
     return;
   }
   for (const ListedNamespace& listed : *found) {
+    // It may have been given to another subject since it was listed.
     const auto deleted =
-        items.DeleteNamespace({request_.tenant, listed.path}, /*forget=*/true, options_.now_us());
+        items.DeleteNamespace({request_.tenant, listed.path},
+                              {.forget = true, .subject = request_.subject}, options_.now_us());
     if (!deleted.ok()) {
       options_.done(deleted.status());
       return;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "tests/support/engine_fixture.h"
 
 namespace memoryd {
@@ -119,6 +120,31 @@ TEST_F(SubjectEraseTest, RepliesOfASessionDeletedBeforeGoToo) {
   ASSERT_TRUE(records.ok() && records->front().has_value());
   EXPECT_EQ(records->front()->reply, "");
   EXPECT_EQ(records->front()->fingerprint, "");
+}
+
+TEST_F(SubjectEraseTest, ANamespaceThatIsGivenAwayMeanwhileStays) {
+  const auto key = [](const std::string& name) {
+    const std::vector<std::string> names = {name};
+    return NamespaceKey{"tenant", NamespacePath::Make(FieldPath(), "namespace", names).value()};
+  };
+  const auto row = [&](const std::string& name) {
+    const NamespaceKey asked = key(name);
+    return real_->Items().FindNamespaces({&asked, 1}).value().front();
+  };
+  for (const std::string name : {"a", "b"}) {
+    ASSERT_TRUE(real_->Items().WriteNamespace(key(name), {.subject = "ada"}, 1).value());
+  }
+  store_->Items().BeforeNextDeletion([&] {
+    const NamespaceChange given{.expected_config_version = row("a")->config_version,
+                                .subject = "bob"};
+    ASSERT_TRUE(real_->Items().WriteNamespace(key("a"), given, 1).value());
+  });
+  const EraseReceipt erased = MustErase("ada");
+  EXPECT_TRUE(erased.purged);
+  EXPECT_EQ(erased.namespaces, 1);
+  ASSERT_TRUE(row("a").has_value());
+  EXPECT_EQ(row("a")->subject, "bob");
+  EXPECT_FALSE(row("b").has_value());
 }
 
 // An erasure whose writes change nothing, all of it on this thread.

@@ -47,7 +47,7 @@ TEST_F(ItemListTest, ADeletionDuringAPageIsNotTakenForTheEnd) {
   request.generation = first->generation;
   request.range.after_key = first->after_key;
   store_->Items().BeforeNextList(
-      [this] { EXPECT_TRUE(real_->Items().DeleteNamespace(Key(), false, 1).ok()); });
+      [this] { EXPECT_TRUE(real_->Items().DeleteNamespace(Key(), {}, 1).ok()); });
   EXPECT_EQ(ErrorReason(List(request).status()), "NAMESPACE_REPLACED");
 }
 

@@ -325,7 +325,7 @@ TEST_F(ItemReadsTest, PagesEndWhereTheNamespaceIsAnotherOne) {
   PutNumbers(0, 3);
   ItemListRequest request = ListOf(1);
   GoOn(*ListItems(request), request);
-  ASSERT_TRUE(real_->Items().DeleteNamespace(request.key, false, ++now_us_).ok());
+  ASSERT_TRUE(real_->Items().DeleteNamespace(request.key, {}, ++now_us_).ok());
   EXPECT_EQ(ErrorReason(ListItems(request).status()), "NAMESPACE_REPLACED");
   PutNumbers(0, 3);
   EXPECT_EQ(ErrorReason(ListItems(request).status()), "NAMESPACE_REPLACED");

@@ -15,69 +15,9 @@
 #include "absl/status/statusor.h"
 #include "core/items/item.h"
 #include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
 
 namespace memoryd {
-
-// An item to store, or a key whose item is deleted.
-struct ItemWrite {
-  std::string key;
-  // Absent: the item is deleted.
-  std::optional<ItemContent> content = {};
-  // The version that the item must be at. 0: it must not exist, or have expired.
-  std::optional<std::int64_t> expected_version = {};
-  // 0: none. Absent: the namespace's.
-  std::optional<std::int64_t> ttl_us = {};
-};
-
-// Writes to one namespace, stored whole or not at all.
-struct ItemBatch {
-  NamespaceKey key;
-  // At least one; keys differ.
-  std::vector<ItemWrite> writes = {};
-  // Under which the results are kept; empty: they are not. It belongs to the namespace's path, and
-  // outlives the namespace.
-  std::string request_id = {};
-  std::string fingerprint = {};  // SHA-256 of the request, 32 bytes; with a request_id.
-  // When its call began. The batch makes no namespace that was erased since.
-  std::int64_t begun_us = std::numeric_limits<std::int64_t>::max();
-};
-
-// What became of one write.
-struct ItemWriteResult {
-  std::int64_t version = 0;    // 0: it was deleted.
-  std::int64_t create_us = 0;  // Of the item; 0 where a deletion found none.
-  std::int64_t expire_us = 0;  // 0: never.
-  bool existed = false;        // There was an item that had not expired.
-
-  friend bool operator==(const ItemWriteResult&, const ItemWriteResult&) = default;
-};
-
-enum class ItemBatchOutcome {
-  kWritten,         // Durable.
-  kVersionLost,     // Not stored: `lost` is not at its expected version.
-  kVectorSize,      // Not stored: the vector of `lost` has not the size of the namespace's.
-  kRequestIdTaken,  // Not stored: results are kept under the request_id.
-  kErased,          // Not stored: the namespace was erased after the batch's call began.
-  kFailed,          // Not stored, for the reason in `status`.
-  kUnknown,         // May or may not be stored: the connection broke and could not be settled.
-};
-
-struct ItemBatchResult {
-  ItemBatchOutcome outcome = ItemBatchOutcome::kFailed;
-  absl::Status status = {};                  // OK unless kFailed or kUnknown.
-  std::vector<ItemWriteResult> writes = {};  // In order; kWritten only.
-  bool made_namespace = false;               // There was none before; kWritten only.
-  std::size_t lost = 0;                      // Index of a write.
-  // kVersionLost: the version that the item is at, 0 for none. kVectorSize: the namespace's size.
-  std::int64_t stored = 0;
-};
-
-// The results that are kept under a request_id.
-struct ItemRequestRecord {
-  std::string fingerprint;
-  std::vector<ItemWriteResult> writes;
-  std::int64_t create_us = 0;
-};
 
 struct ItemKey {
   NamespaceKey name_space;
@@ -151,8 +91,18 @@ struct ItemTouch {
   std::int64_t expire_us = 0;
 };
 
+// How a namespace is deleted.
+struct NamespaceDeletion {
+  // It is erased: what its request_ids keep is forgotten, so that the fingerprints become empty,
+  // and stay; and no call that began before the deletion makes it again.
+  bool forget = false;
+  // The one that it must have; empty: any. A namespace of another stays as it is.
+  std::string subject = {};
+};
+
 struct DeletedNamespace {
   bool existed = false;
+  bool of_other = false;  // There is one of another subject than was asked for.
   std::int64_t item_count = 0;
   std::int64_t item_bytes = 0;
 };
@@ -216,12 +166,11 @@ class ItemStore {
                                               const NamespaceChange& change,
                                               std::int64_t now_us) = 0;
 
-  // Deletes the namespace; its items are unreachable from then on, and purged behind. With
-  // `forget` it is erased: what its request_ids keep is forgotten, so that the fingerprints become
-  // empty, and stay; and no call that began before `now_us` makes it again. OK is as durable as
-  // that of a write, also where there was nothing to delete any more. UNAVAILABLE
+  // Deletes the namespace; its items are unreachable from then on, and purged behind. OK is as
+  // durable as that of a write, also where there was nothing to delete any more. UNAVAILABLE
   // `OUTCOME_UNKNOWN` when it may have been deleted.
-  virtual absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget,
+  virtual absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
+                                                           const NamespaceDeletion& deletion,
                                                            std::int64_t now_us) = 0;
 
   // For each request_id of the namespace what is kept under it, if anything. A record that is

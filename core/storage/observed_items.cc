@@ -68,9 +68,10 @@ absl::StatusOr<bool> ObservedItems::WriteNamespace(const NamespaceKey& key,
 }
 
 absl::StatusOr<DeletedNamespace> ObservedItems::DeleteNamespace(const NamespaceKey& key,
-                                                                bool forget, std::int64_t now_us) {
+                                                                const NamespaceDeletion& deletion,
+                                                                std::int64_t now_us) {
   return Timed(StoreOperation::kDeleteNamespace,
-               [&] { return store_.DeleteNamespace(key, forget, now_us); });
+               [&] { return store_.DeleteNamespace(key, deletion, now_us); });
 }
 
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> ObservedItems::FindItemRequests(

@@ -44,7 +44,8 @@ class ObservedItems final : public ItemStore {
                                                               std::int64_t max_namespaces) override;
   absl::StatusOr<bool> WriteNamespace(const NamespaceKey& key, const NamespaceChange& change,
                                       std::int64_t now_us) override;
-  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget,
+  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
+                                                   const NamespaceDeletion& deletion,
                                                    std::int64_t now_us) override;
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override;

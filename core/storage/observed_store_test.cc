@@ -99,7 +99,7 @@ TEST_F(ObservedStoreTest, CallsForItemsCountAndTheirErrorsDo) {
   EXPECT_EQ(Errors(StoreOperation::kReadItems), 0u) << "its size is no trouble of the store's";
   faulty_->FailReads(absl::UnavailableError("away"));
   EXPECT_FALSE(items.FindNamespaces({&key, 1}).ok());
-  EXPECT_FALSE(items.DeleteNamespace(key, false, 1).ok());
+  EXPECT_FALSE(items.DeleteNamespace(key, {}, 1).ok());
   EXPECT_EQ(Errors(StoreOperation::kFindNamespaces), 1u);
   EXPECT_EQ(Errors(StoreOperation::kDeleteNamespace), 1u);
   EXPECT_EQ(Errors(StoreOperation::kListNamespaces), 0u);

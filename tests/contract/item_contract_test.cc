@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "core/base/error.h"
-#include "tests/contract/store_fixture.h"
+#include "tests/contract/item_fixture.h"
 
 namespace memoryd {
 namespace {
@@ -17,92 +17,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-constexpr std::int64_t kNow = 1'795'000'000'000'000;
-constexpr std::int64_t kMany = std::int64_t{64} << 20;
-
-using Names = std::vector<std::string>;
-
-NamespacePath Path(const Names& names) {
-  return NamespacePath::MakePrefix(FieldPath(), "namespace", names).value();
-}
-
-NamespaceKey Key(const Names& names, std::string tenant = "tenant") {
-  return {std::move(tenant), Path(names)};
-}
-
-const NamespaceKey kKey = Key({"users", "ada"});
-
-ItemContent Content(std::string value) {
-  ItemContent content;
-  content.value = std::move(value);
-  return content;
-}
-
-ItemWrite Put(std::string key, std::string value = "{}") {
-  return {.key = std::move(key), .content = Content(std::move(value))};
-}
-
-ItemWrite Delete(std::string key) { return {.key = std::move(key)}; }
-
-ItemWrite Expecting(ItemWrite write, std::int64_t version) {
-  write.expected_version = version;
-  return write;
-}
-
-ItemBatch Batch(std::vector<ItemWrite> writes, NamespaceKey key = kKey,
-                std::string request_id = "") {
-  ItemBatch batch{.key = std::move(key), .writes = std::move(writes)};
-  if (!request_id.empty()) batch.fingerprint = std::string(32, 'f');
-  batch.request_id = std::move(request_id);
-  return batch;
-}
-
-class ItemContractTest : public StoreTest {
- protected:
-  ItemStore& items() { return store().Items(); }
-
-  ItemBatchResult Write(const ItemBatch& batch, std::int64_t now_us = kNow) {
-    return items().WriteItems({&batch, 1}, now_us).front();
-  }
-  std::vector<ItemWriteResult> MustWrite(const ItemBatch& batch, std::int64_t now_us = kNow) {
-    const ItemBatchResult result = Write(batch, now_us);
-    EXPECT_EQ(result.outcome, ItemBatchOutcome::kWritten) << result.status;
-    return result.writes;
-  }
-  std::optional<Item> Read(const std::string& key, std::int64_t now_us = kNow,
-                           const NamespaceKey& name_space = kKey) {
-    const ItemKey item{name_space, key};
-    const auto found = items().ReadItems({&item, 1}, now_us, /*with_vectors=*/true, kMany);
-    EXPECT_TRUE(found.ok()) << found.status();
-    return found.ok() ? found->front() : std::nullopt;
-  }
-  std::optional<NamespaceRow> Row(const NamespaceKey& key = kKey) {
-    const auto found = items().FindNamespaces({&key, 1});
-    EXPECT_TRUE(found.ok()) << found.status();
-    return found.ok() ? found->front() : std::nullopt;
-  }
-  ItemPage List(const ItemRange& range, std::int64_t now_us = kNow) {
-    const auto page = items().ListItems(kKey, 0, range, now_us);
-    EXPECT_TRUE(page.ok()) << page.status();
-    return page.value_or(ItemPage());
-  }
-  // The keys of all pages.
-  Names ListKeys(ItemRange range, std::int64_t now_us = kNow) {
-    Names keys;
-    for (;;) {
-      const ItemPage page = List(range, now_us);
-      for (const Item& item : page.items) keys.push_back(item.key);
-      if (!page.more || page.items.empty()) return keys;
-      range.after_key = page.items.back().key;
-      range.after_version = page.items.back().version;
-    }
-  }
-  std::int64_t Purge(std::int64_t now_us, std::int64_t keep_us = 0) {
-    const auto rows = items().PurgeItems(now_us, keep_us, 100'000);
-    EXPECT_TRUE(rows.ok()) << rows.status();
-    return rows.value_or(-1);
-  }
-};
+class ItemContractTest : public ItemTest {};
 
 TEST_P(ItemContractTest, AnItemIsReadBackInAllItsFields) {
   ItemWrite put = Put("key", R"({"a": 1})");
@@ -138,7 +53,7 @@ TEST_P(ItemContractTest, APutReplacesAllButTheTimeOfCreation) {
   EXPECT_GT(after[0].version, before[0].version);
   const std::optional<Item> item = Read("key", kNow + 7);
   ASSERT_TRUE(item.has_value());
-  EXPECT_EQ(item->content, Content("2"));
+  EXPECT_EQ(item->content, JsonContent("2"));
   EXPECT_EQ(item->create_us, kNow);
   EXPECT_EQ(item->update_us, kNow + 7);
   EXPECT_EQ(item->expire_us, 0);
@@ -155,17 +70,17 @@ TEST_P(ItemContractTest, VersionsRiseAlsoWhenAnItemOrItsNamespaceComesAgain) {
   rises(kNow);
   MustWrite(Batch({Delete("key")}));
   rises(kNow);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, {}, kNow).ok());
   rises(kNow + 1'000);
 }
 
 // Its time is that at which it joined the queue.
 TEST_P(ItemContractTest, NoVersionComesAgainWhenABatchThatWaitedMakesTheNamespace) {
   const auto first = MustWrite(Batch({Put("a"), Put("b")}), kNow + 5'000);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow + 5'000).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, {}, kNow + 5'000).ok());
   const auto second = MustWrite(Batch({Put("a")}), kNow);
   EXPECT_GT(second[0].version, first[1].version);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, {}, kNow).ok());
   EXPECT_TRUE(items().WriteNamespace(kKey, {}, kNow - 5'000).value());
   EXPECT_GT(Row()->version, second[0].version);
   EXPECT_EQ(Row()->config_version, Row()->version);
@@ -175,7 +90,7 @@ TEST_P(ItemContractTest, NoVersionComesAgainWhenABatchThatWaitedMakesTheNamespac
 
 TEST_P(ItemContractTest, NoCallThatBeganBeforeMakesAnErasedNamespaceAgain) {
   MustWrite(Batch({Put("a")}));
-  ASSERT_TRUE(items().DeleteNamespace(kKey, true, kNow + 10).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, {.forget = true}, kNow + 10).ok());
   ItemBatch late = Batch({Put("b")});
   late.begun_us = kNow + 10;
   EXPECT_EQ(Write(late).outcome, ItemBatchOutcome::kErased);
@@ -266,9 +181,9 @@ TEST_P(ItemContractTest, ResultsAreKeptUnderARequestId) {
   EXPECT_EQ(record->writes, written);
   // The same id is another one in another namespace; it outlives its own.
   EXPECT_EQ(Write(Batch({Put("a")}, Key({"x"}), "r")).outcome, ItemBatchOutcome::kWritten);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, false, kNow).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, {}, kNow).ok());
   EXPECT_EQ(Write(batch).outcome, ItemBatchOutcome::kRequestIdTaken);
-  ASSERT_TRUE(items().DeleteNamespace(kKey, true, kNow).ok());
+  ASSERT_TRUE(items().DeleteNamespace(kKey, {.forget = true}, kNow).ok());
   EXPECT_EQ(find()->fingerprint, "");
   EXPECT_EQ(Write(batch).outcome, ItemBatchOutcome::kRequestIdTaken);
   Purge(kNow + 10, 5);
@@ -441,11 +356,11 @@ TEST_P(ItemContractTest, AConfigurationIsWrittenOnlyOverTheOneThatWasRead) {
 TEST_P(ItemContractTest, ADeletedNamespaceIsGoneAtOnceAndItsRowsBehind) {
   MustWrite(Batch({Put("a"), Put("b", std::string(3'000, ' ') + "1")}));
   const std::uint64_t generation = Row()->generation;
-  const auto deleted = items().DeleteNamespace(kKey, false, kNow);
+  const auto deleted = items().DeleteNamespace(kKey, {}, kNow);
   ASSERT_TRUE(deleted.ok()) << deleted.status();
   EXPECT_TRUE(deleted->existed);
   EXPECT_EQ(deleted->item_count, 2);
-  EXPECT_FALSE(items().DeleteNamespace(kKey, false, kNow)->existed);
+  EXPECT_FALSE(items().DeleteNamespace(kKey, {}, kNow)->existed);
   EXPECT_FALSE(Read("a").has_value());
   MustWrite(Batch({Put("c")}));
   EXPECT_THAT(ListKeys({.max_items = 10}), ElementsAre("c"));

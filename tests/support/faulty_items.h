@@ -38,6 +38,12 @@ class FaultyItems final : public ItemStore {
     before_list_ = std::move(what);
   }
 
+  // What happens before the next namespace is deleted.
+  void BeforeNextDeletion(std::function<void()> what) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    before_deletion_ = std::move(what);
+  }
+
   std::vector<ItemBatchResult> WriteItems(std::span<const ItemBatch> batches,
                                           std::int64_t now_us) override MEMORYD_EXCLUDES(mutex_) {
     std::vector<ItemBatchResult> results;
@@ -86,10 +92,17 @@ class FaultyItems final : public ItemStore {
     if (absl::Status status = status_(); !status.ok()) return status;
     return store_.WriteNamespace(key, change, now_us);
   }
-  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget,
+  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
+                                                   const NamespaceDeletion& deletion,
                                                    std::int64_t now_us) override {
     if (absl::Status status = status_(); !status.ok()) return status;
-    return store_.DeleteNamespace(key, forget, now_us);
+    std::function<void()> before;
+    {
+      MutexLock lock(mutex_);
+      before = std::exchange(before_deletion_, nullptr);
+    }
+    if (before != nullptr) before();
+    return store_.DeleteNamespace(key, deletion, now_us);
   }
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override {
@@ -128,6 +141,7 @@ class FaultyItems final : public ItemStore {
   Mutex mutex_;
   std::deque<Answer> answers_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_list_ MEMORYD_GUARDED_BY(mutex_);
+  std::function<void()> before_deletion_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 }  // namespace memoryd

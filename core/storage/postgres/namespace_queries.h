@@ -37,11 +37,14 @@ inline constexpr Query kConfigureNamespace{
     "1"};
 
 // Where there is none, a line of garbage all the same: an earlier deletion may have ended without
-// its standby, and the commit of this line waits for it.
+// its standby, and the commit of this line waits for it. A subject is compared on the newest row;
+// what has become another's, or went, while the statement ran is told apart by 3 (see
+// FoundForDeletion), and nothing of it is forgotten.
 inline constexpr Query kDeleteNamespace{
     "delete_namespace",
     "WITH gone AS (DELETE FROM memoryd_namespaces s WHERE s.tenant = $1 AND s.namespace = "
     "$2::bytea "
+    "AND ($7 = '' OR s.subject = $7) "
     "RETURNING s.tenant, s.namespace, s.generation, s.version), "
     "left_behind AS (INSERT INTO memoryd_item_garbage (tenant, namespace, generation) "
     "SELECT tenant, namespace, generation FROM gone UNION ALL SELECT $1, $2::bytea, $6::bigint "
@@ -54,8 +57,13 @@ inline constexpr Query kDeleteNamespace{
     "results = greatest(s.results::bigint, excluded.results::bigint)::text, "
     "create_us = greatest(s.create_us, excluded.create_us)), "
     "forgotten AS (UPDATE memoryd_item_requests s SET fingerprint = '', results = '' "
-    "WHERE s.tenant = $1 AND s.namespace = $2::bytea AND s.request_id <> '' AND $3::boolean) "
-    "SELECT coalesce(c.item_count, 0), coalesce(c.item_bytes, 0) FROM gone g "
+    "WHERE s.tenant = $1 AND s.namespace = $2::bytea AND s.request_id <> '' AND $3::boolean "
+    "AND (EXISTS (SELECT FROM gone) OR NOT EXISTS (SELECT FROM memoryd_namespaces n "
+    "WHERE n.tenant = $1 AND n.namespace = $2::bytea))) "
+    "SELECT (CASE WHEN g.version IS NOT NULL THEN 1 WHEN n.version IS NULL THEN 0 "
+    "WHEN $7 <> '' AND n.subject <> $7 THEN 2 ELSE 3 END)::bigint, coalesce(c.item_count, 0), "
+    "coalesce(c.item_bytes, 0) FROM (SELECT 1) one LEFT JOIN gone g ON true "
+    "LEFT JOIN memoryd_namespaces n ON n.tenant = $1 AND n.namespace = $2::bytea "
     "LEFT JOIN memoryd_item_counts c ON c.tenant = g.tenant AND c.namespace = g.namespace "
     "AND c.generation = g.generation"};
 

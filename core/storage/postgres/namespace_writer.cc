@@ -20,6 +20,9 @@ using Parameters = std::vector<std::string>;
 
 constexpr int kMaxTries = 10;
 
+// What kDeleteNamespace says, first of its numbers.
+enum class FoundForDeletion : std::int64_t { kNothing, kDeleted, kOfOther, kChanged };
+
 absl::Status OutcomeUnknown(const BatchReply& reply) {
   return WithServersCause(
       Error(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN",
@@ -110,16 +113,24 @@ absl::StatusOr<bool> WriteNamespaceRow(const CommitContext& context, const Names
 }
 
 absl::StatusOr<DeletedNamespace> DeleteNamespaceRow(const CommitContext& context,
-                                                    const NamespaceKey& key, bool forget,
+                                                    const NamespaceKey& key,
+                                                    const NamespaceDeletion& deletion,
                                                     std::int64_t now_us) {
-  MEMORYD_ASSIGN_OR_RETURN(
-      const BatchReply gone,
-      RunDurably(
-          context, kDeleteNamespace,
-          {key.tenant, DigestParameter(key), forget ? "true" : "false", std::to_string(now_us),
-           std::to_string(DeletionKeptAbove(now_us)), Bits(NewNamespaceGeneration())}));
-  if (gone.numbers.size() < 2) return DeletedNamespace();
-  return DeletedNamespace{true, gone.numbers[0], gone.numbers[1]};
+  for (int tries = 1;; ++tries) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        const BatchReply reply,
+        RunDurably(context, kDeleteNamespace,
+                   {key.tenant, DigestParameter(key), deletion.forget ? "true" : "false",
+                    std::to_string(now_us), std::to_string(DeletionKeptAbove(now_us)),
+                    Bits(NewNamespaceGeneration()), deletion.subject}));
+    if (reply.numbers.size() < 3) return absl::InternalError("a deletion said nothing");
+    const auto found = static_cast<FoundForDeletion>(reply.numbers[0]);
+    if (found == FoundForDeletion::kChanged && tries < kMaxTries) continue;
+    return DeletedNamespace{.existed = found == FoundForDeletion::kDeleted,
+                            .of_other = found == FoundForDeletion::kOfOther,
+                            .item_count = reply.numbers[1],
+                            .item_bytes = reply.numbers[2]};
+  }
 }
 
 }  // namespace memoryd

@@ -37,7 +37,8 @@ absl::StatusOr<std::vector<MadeNamespace>> MakeNamespaces(const CommitContext& c
 absl::StatusOr<bool> WriteNamespaceRow(const CommitContext& context, const NamespaceKey& key,
                                        const NamespaceChange& change, std::int64_t now_us);
 absl::StatusOr<DeletedNamespace> DeleteNamespaceRow(const CommitContext& context,
-                                                    const NamespaceKey& key, bool forget,
+                                                    const NamespaceKey& key,
+                                                    const NamespaceDeletion& deletion,
                                                     std::int64_t now_us);
 
 }  // namespace memoryd

@@ -70,16 +70,36 @@ TEST_F(NamespaceWriterTest, AChangeThatAStandbyMayLackIsNotAcknowledged) {
   const auto changed =
       items().WriteNamespace(key, {.expected_config_version = version, .ttl_us = 5}, kNow);
   EXPECT_EQ(ErrorReason(changed.status()), "OUTCOME_UNKNOWN") << changed.status();
-  const auto deleted = items().DeleteNamespace(key, false, kNow);
+  const auto deleted = items().DeleteNamespace(key, {}, kNow);
   EXPECT_EQ(ErrorReason(deleted.status()), "OUTCOME_UNKNOWN") << deleted.status();
 }
 
 // Its commit waits for the standby, and with it for the deletion before it.
 TEST_F(NamespaceWriterTest, ADeletionThatFindsNothingIsACommit) {
-  EXPECT_FALSE(items().DeleteNamespace(Key({"n"}), false, kNow)->existed);
+  EXPECT_FALSE(items().DeleteNamespace(Key({"n"}), {}, kNow)->existed);
   EXPECT_EQ(database_.Run("SELECT count(*) FROM memoryd_item_garbage")[0][0].as<int>(), 1);
   EXPECT_TRUE(items().PurgeItems(kNow, 0, 100).ok());
   EXPECT_EQ(database_.Run("SELECT count(*) FROM memoryd_item_garbage")[0][0].as<int>(), 0);
+}
+
+TEST_F(NamespaceWriterTest, ADeletionGoesByTheSubjectThatItWaitedFor) {
+  ASSERT_TRUE(items().WriteNamespace(Key({"n"}), {.subject = "ada"}, kNow).value());
+  Put("k", 0);
+  pqxx::connection other(database_.Url());
+  pqxx::work work(other);
+  work.exec("UPDATE memoryd_namespaces SET subject = 'bob'");
+  auto deleted = std::async(std::launch::async, [&] {
+    return items().DeleteNamespace(Key({"n"}), {.forget = true, .subject = "ada"}, kNow);
+  });
+  while (Waiting().empty() &&
+         deleted.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+  }
+  work.commit();
+  const auto said = deleted.get();
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_FALSE(said->existed);
+  EXPECT_TRUE(said->of_other);
+  EXPECT_EQ(Stored("k").key, "k");
 }
 
 TEST_F(NamespaceWriterTest, ATtlBeginsAgainThoughAnotherWriteHeldTheItemForLong) {

@@ -257,10 +257,9 @@ absl::StatusOr<bool> PostgresItemStore::WriteNamespace(const NamespaceKey& key,
   return WriteNamespaceRow(Context(), key, change, now_us);
 }
 
-absl::StatusOr<DeletedNamespace> PostgresItemStore::DeleteNamespace(const NamespaceKey& key,
-                                                                    bool forget,
-                                                                    std::int64_t now_us) {
-  return DeleteNamespaceRow(Context(), key, forget, now_us);
+absl::StatusOr<DeletedNamespace> PostgresItemStore::DeleteNamespace(
+    const NamespaceKey& key, const NamespaceDeletion& deletion, std::int64_t now_us) {
+  return DeleteNamespaceRow(Context(), key, deletion, now_us);
 }
 
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> PostgresItemStore::FindItemRequests(

@@ -188,15 +188,19 @@ absl::StatusOr<Deletion> FindDeletion(Database& db, const NamespaceKey& key) {
   return deletion;
 }
 
-absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key, bool forget,
+absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key,
+                                                 const NamespaceDeletion& deletion,
                                                  std::int64_t now_us) {
   return Transact(db, [&]() -> absl::StatusOr<DeletedNamespace> {
-    if (forget) {
+    MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
+    if (row.has_value() && !deletion.subject.empty() && row->subject != deletion.subject) {
+      return DeletedNamespace{.of_other = true};
+    }
+    if (deletion.forget) {
       Query query = db.Prepare(kForgetItemRequests);
       query.BindText(key.tenant).BindText(key.path.stored());
       MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
     }
-    MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
     if (!row.has_value()) return DeletedNamespace();
     Query query = db.Prepare(kDeleteNamespace);
     query.BindText(key.tenant).BindText(key.path.stored());
@@ -204,8 +208,9 @@ absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKe
     Query garbage = db.Prepare(kInsertItemGarbage);
     garbage.BindText(key.tenant).BindBits(row->generation);
     MEMORYD_RETURN_IF_ERROR(ToStatus(garbage.Run()));
-    MEMORYD_RETURN_IF_ERROR(KeepDeletion(db, key, row->version, forget, now_us));
-    return DeletedNamespace{true, row->item_count, row->item_bytes};
+    MEMORYD_RETURN_IF_ERROR(KeepDeletion(db, key, row->version, deletion.forget, now_us));
+    return DeletedNamespace{
+        .existed = true, .item_count = row->item_count, .item_bytes = row->item_bytes};
   });
 }
 

@@ -61,10 +61,10 @@ absl::StatusOr<bool> SqliteItemStore::WriteNamespace(const NamespaceKey& key,
 }
 
 absl::StatusOr<DeletedNamespace> SqliteItemStore::DeleteNamespace(const NamespaceKey& key,
-                                                                  bool forget,
+                                                                  const NamespaceDeletion& deletion,
                                                                   std::int64_t now_us) {
   MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, connections_.TakeWriter());
-  absl::StatusOr<DeletedNamespace> deleted = sqlite::DeleteNamespace(*db, key, forget, now_us);
+  absl::StatusOr<DeletedNamespace> deleted = sqlite::DeleteNamespace(*db, key, deletion, now_us);
   MEMORYD_RETURN_IF_ERROR(connections_.StatusAfterCommit(*db));
   return deleted;
 }

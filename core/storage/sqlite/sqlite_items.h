@@ -22,7 +22,8 @@ std::vector<ItemBatchResult> WriteItems(Database& db, std::span<const ItemBatch>
 
 absl::StatusOr<bool> WriteNamespace(Database& db, const NamespaceKey& key,
                                     const NamespaceChange& change, std::int64_t now_us);
-absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key, bool forget,
+absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key,
+                                                 const NamespaceDeletion& deletion,
                                                  std::int64_t now_us);
 absl::Status TouchItems(Database& db, std::span<const ItemTouch> touches);
 

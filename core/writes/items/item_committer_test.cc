@@ -87,9 +87,10 @@ class GatedItems final : public ItemStore {
                                       std::int64_t now_us) override {
     return store_.WriteNamespace(key, change, now_us);
   }
-  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key, bool forget,
+  absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
+                                                   const NamespaceDeletion& deletion,
                                                    std::int64_t now_us) override {
-    return store_.DeleteNamespace(key, forget, now_us);
+    return store_.DeleteNamespace(key, deletion, now_us);
   }
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override {
