@@ -29,6 +29,9 @@ struct ItemWrite {
 // Writes to one namespace, stored whole or not at all.
 struct ItemBatch {
   NamespaceKey key;
+  // The one that the namespace must have, and that it gets when it is made for the batch. Empty:
+  // any, and none.
+  std::string subject = {};
   // At least one; keys differ.
   std::vector<ItemWrite> writes = {};
   // Under which the results are kept; empty: they are not. It belongs to the namespace's path, and
@@ -54,6 +57,7 @@ enum class ItemBatchOutcome {
   kVersionLost,     // Not stored: `lost` is not at its expected version.
   kVectorSize,      // Not stored: the vector of `lost` has not the size of the namespace's.
   kRequestIdTaken,  // Not stored: results are kept under the request_id.
+  kOtherSubject,    // Not stored: the namespace is not of the batch's subject.
   kErased,          // Not stored: the namespace was erased after the batch's call began.
   kFailed,          // Not stored, for the reason in `status`.
   kUnknown,         // May or may not be stored: the connection broke and could not be settled.

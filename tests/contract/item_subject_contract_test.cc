@@ -8,6 +8,8 @@
 namespace memoryd {
 namespace {
 
+using ::testing::SizeIs;
+
 class ItemSubjectContractTest : public ItemTest {
  protected:
   // Makes the namespace the subject's, whoever has it now. False when others were faster.
@@ -18,6 +20,10 @@ class ItemSubjectContractTest : public ItemTest {
     const auto written = items().WriteNamespace(key, change, kNow);
     EXPECT_TRUE(written.ok()) << written.status();
     return written.value_or(false);
+  }
+  static ItemBatch Of(std::string subject, ItemBatch batch) {
+    batch.subject = std::move(subject);
+    return batch;
   }
   DeletedNamespace DeleteIt(const NamespaceDeletion& deletion) {
     const auto deleted = items().DeleteNamespace(kKey, deletion, kNow);
@@ -96,6 +102,90 @@ TEST_P(ItemSubjectContractTest, ADeletionAndAGiftAreDecidedOneAfterTheOther) {
     DeleteIt({});
   }
   RecordProperty("left", left);
+}
+
+TEST_P(ItemSubjectContractTest, ABatchOfASubjectIsWrittenToItsNamespacesAlone) {
+  ASSERT_TRUE(Give("ada"));
+  const auto version = MustWrite(Batch({Put("a")}, kKey, "r"))[0].version;
+  const ItemWrite lost = Expecting(Put("a", "2"), version + 5);
+  for (const auto& writes : std::vector<std::vector<ItemWrite>>{
+           {Put("a", "2")}, {Delete("a")}, {lost}, {Put("b"), Delete("a")}}) {
+    EXPECT_EQ(Write(Of("bob", Batch(writes))).outcome, ItemBatchOutcome::kOtherSubject);
+  }
+  // Also under a request_id that is taken.
+  EXPECT_EQ(Write(Of("bob", Batch({Put("a", "2")}, kKey, "r"))).outcome,
+            ItemBatchOutcome::kOtherSubject);
+  EXPECT_EQ(Write(Of("bob", Batch({Put("a", "2")}, kKey, "s"))).outcome,
+            ItemBatchOutcome::kOtherSubject);
+  EXPECT_EQ(Read("a")->version, version);
+  MustWrite(Of("ada", Batch({Put("a", "3")}, kKey, "s")));
+  MustWrite(Of("ada", Batch({Delete("a")})));
+  EXPECT_FALSE(Read("a").has_value());
+}
+
+TEST_P(ItemSubjectContractTest, ANamespaceIsMadeWithTheSubjectOfItsBatch) {
+  const ItemBatchResult made = Write(Of("ada", Batch({Put("a")})));
+  EXPECT_EQ(made.outcome, ItemBatchOutcome::kWritten) << made.status;
+  EXPECT_TRUE(made.made_namespace);
+  EXPECT_EQ(Row().value_or(NamespaceRow()).subject, "ada");
+  EXPECT_THAT(items().ListNamespaces("tenant", {}, "", "ada", 10).value(), SizeIs(1));
+  const ItemUsage usage = items().ReadItemUsage("tenant").value();
+  EXPECT_EQ(usage.bytes, Row()->item_bytes + CountedBytes(kKey.path, "ada", ""));
+  // With nothing to store there is none to make.
+  const NamespaceKey other = Key({"other"});
+  MustWrite(Of("ada", Batch({Delete("a")}, other)));
+  EXPECT_FALSE(Row(other).has_value());
+}
+
+TEST_P(ItemSubjectContractTest, ABatchOfAnotherSubjectHurtsNoOther) {
+  const NamespaceKey mine = Key({"mine"});
+  ASSERT_TRUE(Give("bob"));
+  const std::vector<ItemBatch> batches = {Of("ada", Batch({Put("a")})), Batch({Put("b")}),
+                                          Of("bob", Batch({Put("c")})),
+                                          Of("ada", Batch({Put("d")}, mine, "r"))};
+  const auto results = items().WriteItems(batches, kNow);
+  EXPECT_EQ(results[0].outcome, ItemBatchOutcome::kOtherSubject);
+  for (const std::size_t i : {1U, 2U, 3U}) {
+    EXPECT_EQ(results[i].outcome, ItemBatchOutcome::kWritten) << i;
+  }
+  EXPECT_FALSE(Read("a").has_value());
+  EXPECT_EQ(Row(mine).value_or(NamespaceRow()).subject, "ada");
+}
+
+TEST_P(ItemSubjectContractTest, OfTwoSubjectsThatMakeANamespaceOneHasIt) {
+  std::vector<ItemBatch> batches = {Of("ada", Batch({Put("a")})), Of("bob", Batch({Put("b")})),
+                                    Of("ada", Batch({Put("c")}))};
+  const auto results = items().WriteItems(batches, kNow);
+  const std::string subject = Row().value_or(NamespaceRow()).subject;
+  EXPECT_TRUE(subject == "ada" || subject == "bob") << subject;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const bool own = batches[i].subject == subject;
+    EXPECT_EQ(results[i].outcome,
+              own ? ItemBatchOutcome::kWritten : ItemBatchOutcome::kOtherSubject);
+    EXPECT_EQ(Read(batches[i].writes[0].key).has_value(), own);
+  }
+}
+
+// Whoever is first has it, and nothing of the other is ever in it.
+TEST_P(ItemSubjectContractTest, ANamespaceThatSeveralMakeAtOnceIsOfOne) {
+  for (int i = 0; i < 30; ++i) {
+    const NamespaceKey key = Key({"n", std::to_string(i)});
+    std::vector<ItemBatchOutcome> outcomes(2);
+    const std::vector<std::string> subjects = {"ada", "bob"};
+    std::vector<std::thread> writers;
+    for (const std::size_t who : {0U, 1U}) {
+      writers.emplace_back([&, who] {
+        outcomes[who] = Write(Of(subjects[who], Batch({Put(subjects[who])}, key))).outcome;
+      });
+    }
+    for (std::thread& writer : writers) writer.join();
+    const std::string owner = Row(key).value_or(NamespaceRow()).subject;
+    for (const std::size_t who : {0U, 1U}) {
+      const bool own = subjects[who] == owner;
+      EXPECT_EQ(outcomes[who], own ? ItemBatchOutcome::kWritten : ItemBatchOutcome::kOtherSubject);
+      EXPECT_EQ(Read(subjects[who], kNow, key).has_value(), own);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ItemSubjectContractTest, ::testing::ValuesIn(AllStores()),

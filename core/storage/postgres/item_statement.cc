@@ -15,13 +15,21 @@ namespace memoryd {
 namespace {
 
 // Indices of BatchShape::rows.
-enum : std::size_t { kNamespaces, kPuts, kDeletes, kConditionalDeletes, kRequests, kShapeSize };
+enum : std::size_t {
+  kNamespaces,
+  kPuts,
+  kDeletes,
+  kConditionalDeletes,
+  kRequests,
+  kSubjects,  // 1 when the namespaces have a column of subjects.
+  kShapeSize
+};
 
 using Type = ParameterType;
 
 // Columns of the lists of rows, with their types; only the types of the first row are written out.
-constexpr std::array kNamespaceTypes = {Type::kInt8, Type::kText, Type::kBytea, Type::kInt8,
-                                        Type::kInt8};
+constexpr std::array kNamespaceTypes = {Type::kInt8, Type::kText, Type::kBytea,
+                                        Type::kInt8, Type::kInt8, Type::kText};
 constexpr std::array kPutTypes = {Type::kInt8, Type::kInt8,  Type::kText,  Type::kInt8, Type::kInt8,
                                   Type::kInt8, Type::kInt2,  Type::kBool,  Type::kInt8, Type::kText,
                                   Type::kText, Type::kBytea, Type::kBytea, Type::kBytea};
@@ -106,9 +114,12 @@ constexpr char kRaiseVersions[] =
     "WITH n AS (UPDATE memoryd_namespaces AS s SET version = s.version + v.writes, "
     "update_us = $1::bigint, commit_tag = $2::bigint, vector_size = CASE WHEN s.vector_size = 0 "
     "THEN v.vector_size ELSE s.vector_size END FROM (VALUES {}"
-    ") AS v (i, tenant, namespace, writes, vector_size) WHERE s.tenant = v.tenant "
-    "AND s.namespace = v.namespace AND (v.vector_size = 0 "
+    ") AS v (i, tenant, namespace, writes, vector_size";
+constexpr char kSubjectColumn[] = ", subject";
+constexpr char kRaised[] =
+    ") WHERE s.tenant = v.tenant AND s.namespace = v.namespace AND (v.vector_size = 0 "
     "OR (v.vector_size > 0 AND s.vector_size IN (0, v.vector_size)))";
+constexpr char kOfSubject[] = " AND (v.subject = '' OR s.subject = v.subject)";
 constexpr char kUnchanged[] =
     " AND s.version = (SELECT b.version FROM memoryd_namespaces b WHERE b.tenant = v.tenant "
     "AND b.namespace = v.namespace)";
@@ -194,6 +205,20 @@ void AddVectorSizes(const ItemBatch& batch, std::int64_t& vector_size) {
   }
 }
 
+// The one that a batch wants of its namespace; one that no namespace has when batches want
+// different ones. It lives as long as the batch.
+void AddSubject(const ItemBatch& batch, const std::string*& subject) {
+  static const std::string* const nobody = new std::string("\x01");
+  if (batch.subject.empty() || batch.subject == *subject) return;
+  subject = subject->empty() ? &batch.subject : nobody;
+}
+
+// The columns of the list of namespaces.
+std::span<const Type> NamespaceTypes(bool with_subjects) {
+  return std::span<const Type>(kNamespaceTypes)
+      .first(kNamespaceTypes.size() - (with_subjects ? 0 : 1));
+}
+
 void AddPut(const ItemWrite& write, RowWriter& row) {
   const ItemContent& content = *write.content;
   const auto& expected = write.expected_version;
@@ -246,6 +271,7 @@ void ItemStatement::AddNamespaces() {
     const std::string* tenant = nullptr;
     std::int64_t writes = 0;
     std::int64_t vector_size = 0;
+    const std::string* subject = nullptr;
   };
   // In the order of their keys every statement locks them in the same order as every other one.
   std::map<std::pair<std::string_view, std::string>, Namespace> namespaces;
@@ -254,9 +280,12 @@ void ItemStatement::AddNamespaces() {
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     Namespace& name_space = namespaces[{batches_[i]->key.tenant, digests[i]}];
     name_space.tenant = &batches_[i]->key.tenant;
+    if (name_space.subject == nullptr) name_space.subject = &batches_[i]->subject;
     places_[i].rank = name_space.writes + 1;
     name_space.writes += std::ssize(batches_[i]->writes);
     AddVectorSizes(*batches_[i], name_space.vector_size);
+    AddSubject(*batches_[i], name_space.subject);
+    if (!batches_[i]->subject.empty()) shape_.rows[kSubjects] = 1;
   }
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     const auto found = namespaces.find({batches_[i]->key.tenant, digests[i]});
@@ -271,6 +300,7 @@ void ItemStatement::AddNamespaces() {
     row.MadeBytes("", key.second);
     row.Int8("", name_space.writes);
     row.Int8("", name_space.vector_size);
+    if (shape_.rows[kSubjects] > 0) row.Text("", *name_space.subject);
   }
   shape_.rows[kNamespaces] = namespaces.size();
 }
@@ -326,7 +356,11 @@ void ItemStatement::AddRequests() {
 std::string ItemStatement::Sql() const {
   const std::vector<std::size_t>& rows = shape_.rows;
   Text text;
-  text.Append(kRaiseVersions, rows[kNamespaces], kNamespaceTypes);
+  const bool with_subjects = rows[kSubjects] > 0;
+  text.Append(kRaiseVersions, rows[kNamespaces], NamespaceTypes(with_subjects));
+  if (with_subjects) text.Append(kSubjectColumn);
+  text.Append(kRaised);
+  if (with_subjects) text.Append(kOfSubject);
   if (rows[kDeletes] > 0) text.Append(kUnchanged);
   text.Append(kReturnNamespaces);
   if (rows[kPuts] > 0 && shape_.arrays) {

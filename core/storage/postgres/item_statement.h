@@ -1,7 +1,8 @@
 // The one statement that writes batches of items (docs/adr/0063-items.md).
 //
 // It is all or nothing, as that of sessions (batch_statement.h): the last SELECT divides by zero
-// (SQLSTATE 22012) unless every namespace, and every item that is conditional, was as it must be.
+// (SQLSTATE 22012) unless every namespace, and every item that is conditional, was as it must be. A
+// namespace must be there, of the vectors' size, and of the subject that its batches want.
 // What can be said of each write comes back as rows of bigint.
 //
 //   n  raises the version of each namespace, which locks its row: whoever writes the namespace

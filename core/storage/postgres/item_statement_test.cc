@@ -71,6 +71,17 @@ TEST(ItemStatementTest, TextsOfStepsThatNobodyNeedsAreLeftOut) {
   EXPECT_THAT(deleted, Not(HasSubstr("expected >= 0")));
 }
 
+TEST(ItemStatementTest, SubjectsAreSentWhereABatchWantsOne) {
+  const Made any({Batch("a", {Put("k")}), Batch("b", {Put("k")})});
+  EXPECT_THAT(any.statement->Sql(), Not(HasSubstr("subject")));
+  ItemBatch one = Batch("a", {Put("k")});
+  one.subject = "ada";
+  const Made made({one, Batch("b", {Put("k")})});
+  EXPECT_NE(any.statement->shape(), made.statement->shape());
+  EXPECT_EQ(made.statement->values().size(), any.statement->values().size() + 2);
+  EXPECT_THAT(made.statement->Sql(), HasSubstr("s.subject = v.subject"));
+}
+
 TEST(ItemStatementTest, AStatementHasNoMoreParametersThanWereCounted) {
   std::vector<ItemWrite> writes;
   for (int i = 0; i < 100; ++i) writes.push_back(Put(std::to_string(i)));

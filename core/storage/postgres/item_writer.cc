@@ -63,6 +63,7 @@ struct Stored {
   // By index of the batch.
   std::vector<bool> request_taken;
   std::vector<std::optional<std::int64_t>> vector_size;  // None: there is no namespace.
+  std::vector<std::string> subject;
   // By index of the batch and of the write; 0 for no item.
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> versions;
 };
@@ -182,6 +183,12 @@ void Writer::OnError(std::span<const PendingItems> batches, int tries, const Bat
 bool Writer::Holds(std::size_t index, const ItemBatch& batch, const Stored& stored,
                    ItemBatchResult& result) {
   result = ItemBatchResult();
+  // First, so that the batch tells nothing else of a namespace that is another's.
+  if (stored.vector_size[index].has_value() && !batch.subject.empty() &&
+      stored.subject[index] != batch.subject) {
+    result.outcome = ItemBatchOutcome::kOtherSubject;
+    return false;
+  }
   if (stored.request_taken[index]) {
     result.outcome = ItemBatchOutcome::kRequestIdTaken;
     return false;
@@ -230,8 +237,8 @@ void Writer::SortOut(std::span<const PendingItems> batches, int tries) {
     others.insert(others.end(), homeless.begin(), homeless.end());
     if (!status.ok()) return SetAll(others, ItemBatchOutcome::kFailed, status);
   }
-  // Two batches under one request_id, or two of a new namespace with vectors of different sizes,
-  // stand against each other: one at a time they are told apart.
+  // Two batches under one request_id, or two of a new namespace with vectors of different sizes or
+  // with different subjects, stand against each other: one at a time they are told apart.
   const bool alone = tries > 2;
   if (!alone) return Write(others, tries);
   for (const PendingItems& pending : others) Write({&pending, 1}, tries);
@@ -241,6 +248,7 @@ absl::StatusOr<Stored> Writer::LookUp(std::span<const PendingItems> batches) {
   Stored stored;
   stored.request_taken.resize(batches.size());
   stored.vector_size.resize(batches.size());
+  stored.subject.resize(batches.size());
   MEMORYD_RETURN_IF_ERROR(LookUpNamespaces(batches, stored));
   MEMORYD_RETURN_IF_ERROR(LookUpVersions(batches, stored));
   // Last: a version that the first try of a repeated batch has raised is not held against it.
@@ -272,9 +280,11 @@ absl::Status Writer::LookUpNamespaces(std::span<const PendingItems> batches, Sto
   }
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult found, Run(kFindNamespaces, arrays.Take()));
   constexpr int kVectorSize = 6;
+  constexpr int kSubject = 10;
   for (int row = 0; row < found.size(); ++row) {
-    stored.vector_size[static_cast<std::size_t>(found.Int(row, 0) - 1)] =
-        found.Int(row, kVectorSize);
+    const auto index = static_cast<std::size_t>(found.Int(row, 0) - 1);
+    stored.vector_size[index] = found.Int(row, kVectorSize);
+    stored.subject[index] = std::string(found.Text(row, kSubject));
   }
   return absl::OkStatus();
 }
@@ -328,13 +338,15 @@ void Writer::KeepNothing(const PendingItems& pending) {
 }
 
 absl::Status Writer::MakeNamespaces(std::vector<PendingItems>& batches) {
-  std::map<NamespaceKey, std::int64_t> youngest;
+  std::map<NamespaceKey, const ItemBatch*> youngest;
   for (const PendingItems& pending : batches) {
-    std::int64_t& begun_us = youngest[pending.batch->key];
-    begun_us = std::max(begun_us, pending.batch->begun_us);
+    const ItemBatch*& batch = youngest[pending.batch->key];
+    if (batch == nullptr || batch->begun_us < pending.batch->begun_us) batch = pending.batch;
   }
   std::vector<NeededNamespace> needed;
-  for (const auto& [key, begun_us] : youngest) needed.push_back({key, begun_us});
+  for (const auto& [key, batch] : youngest) {
+    needed.push_back({key, batch->begun_us, batch->subject});
+  }
   MEMORYD_ASSIGN_OR_RETURN(std::vector<MadeNamespace> made,
                            memoryd::MakeNamespaces(context_, needed, now_us_));
   std::map<NamespaceKey, MadeNamespace*> made_at;
@@ -345,7 +357,10 @@ absl::Status Writer::MakeNamespaces(std::vector<PendingItems>& batches) {
       pending.result->outcome = ItemBatchOutcome::kErased;
       return true;
     }
-    if (std::exchange(name_space.made, false)) makers_.insert(pending.batch);
+    // Quotas count the subject that it was made with.
+    if (name_space.made && pending.batch == youngest[pending.batch->key]) {
+      makers_.insert(pending.batch);
+    }
     return false;
   });
   return absl::OkStatus();
@@ -367,7 +382,9 @@ void Writer::Settle(std::span<const PendingItems> batches, const BatchReply& rep
   Write(repeatable, 0);
   for (const PendingItems& pending : repeatable) {
     const ItemBatch& batch = *pending.batch;
-    if (pending.result->outcome == ItemBatchOutcome::kFailed) {
+    // It may have been stored before the namespace was given to another.
+    if (pending.result->outcome == ItemBatchOutcome::kFailed ||
+        pending.result->outcome == ItemBatchOutcome::kOtherSubject) {
       SetAll({&pending, 1}, ItemBatchOutcome::kUnknown, unknown);
     }
     if (pending.result->outcome != ItemBatchOutcome::kRequestIdTaken) continue;

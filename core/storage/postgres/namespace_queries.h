@@ -12,7 +12,8 @@ namespace memoryd {
 inline constexpr Query kMakeNamespaces{
     "make_namespaces",
     "WITH k AS (SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::bigint[], "
-    "$5::bigint[]) WITH ORDINALITY AS k (tenant, namespace, path, generation, begun_us, i)), "
+    "$5::bigint[], $8::text[]) WITH ORDINALITY "
+    "AS k (tenant, namespace, path, generation, begun_us, subject, i)), "
     "b AS (INSERT INTO memoryd_item_requests AS s (tenant, namespace, request_id, fingerprint, "
     "results, create_us) SELECT k.tenant, k.namespace, '', '', '0', 0 FROM k "
     "ORDER BY k.tenant, k.namespace ON CONFLICT (tenant, namespace, request_id) "
@@ -22,7 +23,7 @@ inline constexpr Query kMakeNamespaces{
     "m AS (INSERT INTO memoryd_namespaces (tenant, namespace, path, generation, version, "
     "config_version, vector_size, ttl_us, create_us, update_us, commit_tag, subject, config) "
     "SELECT k.tenant, k.namespace, k.path, k.generation, greatest($6::bigint, b.version + 1), "
-    "greatest($6::bigint, b.version + 1), 0, $7::bigint, $6::bigint, $6::bigint, 0, $8, "
+    "greatest($6::bigint, b.version + 1), 0, $7::bigint, $6::bigint, $6::bigint, 0, k.subject, "
     "$9::bytea FROM k JOIN b USING (tenant, namespace) "
     "WHERE b.erased_us < k.begun_us ORDER BY k.tenant, k.namespace "
     "ON CONFLICT (tenant, namespace) DO NOTHING RETURNING tenant, namespace, version) "

@@ -62,18 +62,19 @@ std::string Bits(std::uint64_t number) {
 
 Parameters MakingParameters(std::span<const NeededNamespace> needed, const NamespaceChange& change,
                             std::int64_t now_us) {
-  std::vector<std::string> tenants, namespaces, paths, generations, begun;
+  std::vector<std::string> tenants, namespaces, paths, generations, begun, subjects;
   for (const NeededNamespace& one : needed) {
     tenants.push_back(one.key.tenant);
     namespaces.push_back(DigestParameter(one.key));
     paths.push_back(one.key.path.stored());
     generations.push_back(Bits(NewNamespaceGeneration()));
     begun.push_back(std::to_string(one.begun_us));
+    subjects.push_back(one.subject);
   }
   return {ArrayParameter(tenants),       ArrayParameter(namespaces),
           ArrayParameter(paths),         ArrayParameter(generations),
           ArrayParameter(begun),         std::to_string(FirstNamespaceVersion(now_us)),
-          std::to_string(change.ttl_us), change.subject,
+          std::to_string(change.ttl_us), ArrayParameter(subjects),
           BytesParameter(change.config)};
 }
 
@@ -97,7 +98,7 @@ absl::StatusOr<std::vector<MadeNamespace>> MakeNamespaces(const CommitContext& c
 absl::StatusOr<bool> WriteNamespaceRow(const CommitContext& context, const NamespaceKey& key,
                                        const NamespaceChange& change, std::int64_t now_us) {
   if (change.expected_config_version == 0) {
-    const NeededNamespace needed{key, change.begun_us};
+    const NeededNamespace needed{key, change.begun_us, change.subject};
     MEMORYD_ASSIGN_OR_RETURN(
         const BatchReply made,
         RunDurably(context, kMakeNamespaces, MakingParameters({&needed, 1}, change, now_us)));

@@ -18,6 +18,7 @@ struct NeededNamespace {
   NamespaceKey key;
   // When the youngest of their calls began.
   std::int64_t begun_us = 0;
+  std::string subject = {};  // That it is made with.
 };
 
 // What became of a needed namespace.

@@ -142,12 +142,17 @@ absl::Status BatchWriter::ReadOld() {
 }
 
 absl::StatusOr<bool> BatchWriter::Decide(ItemBatchResult& result) {
+  MEMORYD_ASSIGN_OR_RETURN(row_, FindNamespace(db_, batch_.key));
+  // First, so that the batch tells nothing else of a namespace that is another's.
+  if (row_.has_value() && !batch_.subject.empty() && row_->subject != batch_.subject) {
+    result.outcome = ItemBatchOutcome::kOtherSubject;
+    return false;
+  }
   MEMORYD_ASSIGN_OR_RETURN(const bool taken, IsRequestTaken());
   if (taken) {
     result.outcome = ItemBatchOutcome::kRequestIdTaken;
     return false;
   }
-  MEMORYD_ASSIGN_OR_RETURN(row_, FindNamespace(db_, batch_.key));
   const bool stores = std::any_of(batch_.writes.begin(), batch_.writes.end(),
                                   [](const ItemWrite& write) { return write.content.has_value(); });
   if (!row_.has_value() && stores) {
@@ -162,6 +167,7 @@ absl::StatusOr<bool> BatchWriter::Decide(ItemBatchResult& result) {
     row_->version = row_->config_version =
         std::max(FirstNamespaceVersion(now_us_), before.version + 1);
     row_->create_us = now_us_;
+    row_->subject = batch_.subject;
   }
   MEMORYD_RETURN_IF_ERROR(ReadOld());
   for (result.lost = 0; result.lost < old_.size(); ++result.lost) {
@@ -265,7 +271,7 @@ int BatchWriter::WriteRow() {
       .Bind(now_us_)
       .Bind(now_us_)
       .BindBits(tag_)
-      .BindText("")
+      .BindText(row.subject)
       .BindBlob("");
   return query.Run();
 }

@@ -173,6 +173,9 @@ void ItemCommitter::Conclude(const std::shared_ptr<ItemCall>& call, const ItemBa
       call->BackToQueue();
       options_.recorded->LookUp(call);
       break;
+    case ItemBatchOutcome::kOtherSubject:
+      call->Finish(SubjectNotGranted("namespace"));
+      break;
     case ItemBatchOutcome::kErased:
       call->Finish(NamespaceErased());
       break;

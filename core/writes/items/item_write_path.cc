@@ -96,9 +96,9 @@ void ItemWritePath::SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallE
       return;
     }
     asked->done = [this, tenant = asked->batch.key.tenant, path = asked->batch.key.path,
-                   room = *room,
+                   subject = asked->batch.subject, room = *room,
                    done = std::move(asked->done)](absl::StatusOr<ItemsWritten> reply) {
-      Settle(tenant, room, path, reply);
+      Settle(tenant, room, CountedBytes(path, subject, {}), reply);
       done(std::move(reply));
     };
     Enqueue(std::move(*asked));
@@ -106,13 +106,14 @@ void ItemWritePath::SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallE
 }
 
 void ItemWritePath::Settle(const std::string& tenant, const ItemQuota::Room& room,
-                           const NamespacePath& path, const absl::StatusOr<ItemsWritten>& reply) {
+                           std::int64_t namespace_bytes,
+                           const absl::StatusOr<ItemsWritten>& reply) {
   CommitOutcome outcome = CommitOutcome::kFailed;
   TenantUsage change = room.growth;
   if (reply.ok() && !reply->replayed) {
     outcome = CommitOutcome::kCommitted;
     // Known only now: a tenant goes over its quota by that, and stores nothing more.
-    if (reply->made_namespace) change.bytes += CountedBytes(path, {}, {});
+    if (reply->made_namespace) change.bytes += namespace_bytes;
     const auto existed = [](const ItemWriteResult& write) { return write.existed; };
     if (std::any_of(reply->writes.begin(), reply->writes.end(), existed)) {
       quota_.SetOvercounted(tenant);

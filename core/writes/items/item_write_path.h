@@ -62,7 +62,8 @@ class ItemWritePath final : private RecordedItems {
     Admission::Place place;
     ItemCall::Done done;
   };
-  void Settle(const std::string& tenant, const ItemQuota::Room& room, const NamespacePath& path,
+  // `namespace_bytes`: what the namespace counts, if it was made.
+  void Settle(const std::string& tenant, const ItemQuota::Room& room, std::int64_t namespace_bytes,
               const absl::StatusOr<ItemsWritten>& reply);
   void Enqueue(Asked asked);
   // See AdmitInTime().
