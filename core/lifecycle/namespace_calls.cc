@@ -6,6 +6,8 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/reads/item_reads.h"
+#include "core/reads/item_view.h"
+#include "core/sessions/session_errors.h"
 
 namespace memoryd {
 namespace {
@@ -34,6 +36,11 @@ absl::Status ConfigMismatch(std::string_view field) {
 absl::Status NamespaceExists() {
   return Error(absl::StatusCode::kAlreadyExists, "NAMESPACE_EXISTS",
                "new_namespace: a namespace there has items; delete it first or take another path");
+}
+
+// Whether a caller whose credential is of `subject`, empty for none, must leave it alone.
+bool IsOfOther(const std::optional<NamespaceRow>& row, std::string_view subject) {
+  return row.has_value() && !subject.empty() && row->subject != subject;
 }
 
 std::int64_t CountedBytes(const NamespaceKey& key, const NamespaceRow& row) {
@@ -67,10 +74,11 @@ absl::StatusOr<bool> NamespaceCalls::WriteRow(const NamespaceKey& key,
   return written;
 }
 
-absl::Status NamespaceCalls::Ensure(const NamespaceKey& key, const NamespaceSettings& settings,
-                                    const std::string& request_id, std::int64_t begun_us) {
+absl::Status NamespaceCalls::Ensure(const ItemBatch& batch, const NamespaceSettings& settings) {
+  const NamespaceKey& key = batch.key;
   for (int i = 0; i < kTries; ++i) {
     MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
+    if (IsOfOther(rows.front(), batch.subject)) return SubjectNotGranted("namespace");
     NamespaceConfig config;
     std::string_view different;
     if (rows.front().has_value()) {
@@ -78,12 +86,13 @@ absl::Status NamespaceCalls::Ensure(const NamespaceKey& key, const NamespaceSett
       different = config.DifferenceTo(settings);
       if (different.empty()) return absl::OkStatus();
     }
-    MEMORYD_ASSIGN_OR_RETURN(const bool kept, IsKept(key, request_id));
+    MEMORYD_ASSIGN_OR_RETURN(const bool kept, IsKept(key, batch.request_id));
     if (kept) return absl::OkStatus();
     if (!different.empty()) return ConfigMismatch(different);
     config.Apply(settings);
+    if (!batch.subject.empty()) config.subject = batch.subject;
     NamespaceChange change = ChangeTo(config, 0);
-    change.begun_us = begun_us;
+    change.begun_us = batch.begun_us;
     MEMORYD_ASSIGN_OR_RETURN(const bool written, WriteRow(key, change, std::nullopt));
     if (written) return absl::OkStatus();
   }
@@ -124,9 +133,12 @@ void NamespaceCalls::Write(ItemBatch batch, NamespaceSettings settings, std::siz
         }
       });
   RunWithQuota(tenant, read,
-               [this, read, key = asked->batch.key, request_id = asked->batch.request_id,
-                begun_us = asked->batch.begun_us, settings = asked->settings] {
-                 const absl::Status status = Ensure(key, settings, request_id, begun_us);
+               [this, read, settings = asked->settings,
+                batch = ItemBatch{.key = asked->batch.key,
+                                  .subject = asked->batch.subject,
+                                  .request_id = asked->batch.request_id,
+                                  .begun_us = asked->batch.begun_us}] {
+                 const absl::Status status = Ensure(batch, settings);
                  read->Finish(status.ok() ? absl::StatusOr<Ensured>(Ensured()) : status);
                });
 }
@@ -144,20 +156,24 @@ void NamespaceCalls::RunWithQuota(const std::string& tenant,
       });
 }
 
-void NamespaceCalls::Update(NamespaceKey key, NamespaceSettings settings, CallEnd end,
-                            Done<NamespaceRow> done) {
+void NamespaceCalls::Update(NamespaceKey key, NamespaceSettings settings, std::string subject,
+                            CallEnd end, Done<NamespaceRow> done) {
   const std::string tenant = key.tenant;
   const auto read = options_.calls->Begin<NamespaceRow>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  RunWithQuota(tenant, read, [this, read, key = std::move(key), settings = std::move(settings)] {
-    read->Finish(UpdateNow(key, settings));
-  });
+  RunWithQuota(tenant, read,
+               [this, read, key = std::move(key), settings = std::move(settings),
+                subject = std::move(subject)] { read->Finish(UpdateNow(key, settings, subject)); });
 }
 
 absl::StatusOr<NamespaceRow> NamespaceCalls::UpdateNow(const NamespaceKey& key,
-                                                       const NamespaceSettings& settings) {
+                                                       NamespaceSettings settings,
+                                                       const std::string& subject) {
+  if (!subject.empty()) settings.subject = subject;
+  const ItemView view(options_.store, subject);
   for (int i = 0; i < kTries; ++i) {
     MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
+    if (IsOfOther(rows.front(), subject)) return SubjectNotGranted("namespace");
     NamespaceConfig config;
     std::int64_t expected_version = 0;
     if (rows.front().has_value()) {
@@ -169,31 +185,36 @@ absl::StatusOr<NamespaceRow> NamespaceCalls::UpdateNow(const NamespaceKey& key,
     MEMORYD_ASSIGN_OR_RETURN(const bool written,
                              WriteRow(key, ChangeTo(config, expected_version), rows.front()));
     if (!written) continue;
-    MEMORYD_ASSIGN_OR_RETURN(const auto changed, options_.store->FindNamespaces({&key, 1}));
-    if (changed.front().has_value()) return *changed.front();
+    MEMORYD_ASSIGN_OR_RETURN(const auto changed, view.FindNamespace(key));
+    if (changed.has_value()) return *changed;
   }
   return absl::AbortedError("the namespace is being changed by others; try again");
 }
 
 // ---- deletion ----
 
-void NamespaceCalls::Delete(NamespaceKey key, bool recursive, CallEnd end,
+void NamespaceCalls::Delete(NamespaceKey key, bool recursive, std::string subject, CallEnd end,
                             Done<NamespaceCounts> done) {
   const std::string tenant = key.tenant;
   const auto read = options_.calls->Begin<NamespaceCounts>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  options_.calls->Run(tenant, read, [this, read, key = std::move(key), recursive] {
-    read->Finish(DeleteNow(key, recursive, *read));
-  });
+  options_.calls->Run(tenant, read,
+                      [this, read, key = std::move(key), recursive, subject = std::move(subject)] {
+                        read->Finish(DeleteNow(key, recursive, subject, *read));
+                      });
 }
 
 absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& key, bool recursive,
+                                                          const std::string& subject,
                                                           const PendingRead& read) {
+  const ItemView view(options_.store, subject);
   NamespaceCounts counts;
   const auto remove = [&](const NamespacePath& path, const NamespaceRow& row) -> absl::Status {
-    MEMORYD_ASSIGN_OR_RETURN(
-        const DeletedNamespace deleted,
-        options_.store->DeleteNamespace({key.tenant, path}, {}, options_.now_us()));
+    MEMORYD_ASSIGN_OR_RETURN(const DeletedNamespace deleted,
+                             options_.store->DeleteNamespace(
+                                 {key.tenant, path}, {.subject = subject}, options_.now_us()));
+    // One below was given away since it was listed.
+    if (deleted.of_other && path == key.path) return SubjectNotGranted("namespace");
     if (!deleted.existed) return absl::OkStatus();
     ++counts.namespaces;
     counts.items += deleted.item_count;
@@ -203,12 +224,11 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
     return absl::OkStatus();
   };
   // Also where there is none: a deletion before may have ended without its standby.
-  MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
-  MEMORYD_RETURN_IF_ERROR(remove(key.path, rows.front().value_or(NamespaceRow())));
+  MEMORYD_ASSIGN_OR_RETURN(const auto row, view.FindNamespace(key));
+  MEMORYD_RETURN_IF_ERROR(remove(key.path, row.value_or(NamespaceRow())));
   for (std::string after = key.path.stored(); recursive;) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        const std::vector<ListedNamespace> page,
-        options_.store->ListNamespaces(key.tenant, key.path, after, "", kListedAtOnce));
+    MEMORYD_ASSIGN_OR_RETURN(const std::vector<ListedNamespace> page,
+                             view.ListNamespaces(key.tenant, key.path, after, kListedAtOnce));
     for (const ListedNamespace& listed : page) {
       if (read.finished()) return absl::CancelledError("nobody waits for the call any more");
       MEMORYD_RETURN_IF_ERROR(remove(listed.path, listed.row));
@@ -229,6 +249,7 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
       : calls_(*calls),
         options_(calls->options_),
         request_(std::move(request)),
+        view_(options_.store, request_.subject),
         read_(std::move(read)) {}
 
   void Start() {
@@ -254,14 +275,13 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
                              options_.memory->Take(request_.tenant, MemoryUse::kRequests, 0));
     const NamespaceKey key{request_.tenant, request_.source};
     if (!request_.recursive) {
-      MEMORYD_ASSIGN_OR_RETURN(auto rows, options_.store->FindNamespaces({&key, 1}));
-      if (rows.front().has_value()) sources_.push_back({key.path, *std::move(rows.front())});
+      MEMORYD_ASSIGN_OR_RETURN(auto row, view_.FindNamespace(key));
+      if (row.has_value()) sources_.push_back({key.path, *std::move(row)});
       return absl::OkStatus();
     }
     for (std::string after;;) {
-      MEMORYD_ASSIGN_OR_RETURN(
-          std::vector<ListedNamespace> page,
-          options_.store->ListNamespaces(key.tenant, key.path, after, "", kListedAtOnce));
+      MEMORYD_ASSIGN_OR_RETURN(std::vector<ListedNamespace> page,
+                               view_.ListNamespaces(key.tenant, key.path, after, kListedAtOnce));
       const bool is_last = std::ssize(page) < kListedAtOnce;
       for (ListedNamespace& listed : page) {
         MEMORYD_RETURN_IF_ERROR(
@@ -311,13 +331,15 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
   // The configuration is stored by then.
   absl::StatusOr<ItemBatch> MakeBatch(const ListedNamespace& source) {
     ItemBatch batch;
+    batch.subject = request_.subject;
     batch.key = {request_.tenant, source.path.Moved(request_.source, request_.target)};
     MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&batch.key, 1}));
     const std::optional<NamespaceRow>& target = rows.front();
+    if (IsOfOther(target, request_.subject)) return SubjectNotGranted("new_namespace");
     if (target.has_value() && target->item_count > 0) return NamespaceExists();
     MEMORYD_RETURN_IF_ERROR(ReadAll(source, batch));
     MEMORYD_ASSIGN_OR_RETURN(NamespaceConfig config, ConfigOf(source.row));
-    config.subject = target.has_value() ? target->subject : std::string();
+    config.subject = target.has_value() ? target->subject : request_.subject;
     const NamespaceChange change =
         ChangeTo(config, target.has_value() ? target->config_version : 0);
     MEMORYD_ASSIGN_OR_RETURN(const bool written, calls_.WriteRow(batch.key, change, target));
@@ -333,9 +355,9 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
     range.max_items = kItemsReadAtOnce;
     range.with_vectors = true;
     for (bool more = true; more;) {
-      MEMORYD_ASSIGN_OR_RETURN(ItemPage page, options_.store->ListItems(
-                                                  {request_.tenant, source.path},
-                                                  source.row.generation, range, options_.now_us()));
+      MEMORYD_ASSIGN_OR_RETURN(
+          ItemPage page, view_.ListItems({request_.tenant, source.path}, source.row.generation,
+                                         range, options_.now_us()));
       more = page.more && !page.items.empty();
       for (Item& item : page.items) {
         range.after_version = item.version;
@@ -350,12 +372,18 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
                    "namespace: only namespaces of at most 50,000 items and 32 MiB can be copied; "
                    "nothing of it was copied, read and store its items instead");
     }
-    return absl::OkStatus();
+    MEMORYD_ASSIGN_OR_RETURN(const auto now, view_.FindNamespace({request_.tenant, source.path}));
+    if (batch.writes.empty() || (now.has_value() && now->generation == source.row.generation)) {
+      return absl::OkStatus();
+    }
+    return Error(absl::StatusCode::kAborted, "NAMESPACE_REPLACED",
+                 "namespace: was deleted while it was copied; nothing of it was copied");
   }
 
   NamespaceCalls& calls_;
   const Options& options_;
   const NamespaceCopyRequest request_;
+  const ItemView view_;
   const std::shared_ptr<ReadCall<NamespaceCounts>> read_;
   std::vector<ListedNamespace> sources_;
   std::size_t next_ = 0;

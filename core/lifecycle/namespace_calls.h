@@ -32,9 +32,12 @@ struct NamespaceCopyRequest {
   NamespacePath source;
   NamespacePath target;  // Neither the source nor below it.
   bool recursive = false;
+  // Of the credential, see ItemView. The copies get it.
+  std::string subject = {};
 };
 
-// Any thread may call; nothing waits. `done` runs exactly once.
+// A caller of one subject changes the namespaces of that: PERMISSION_DENIED `SUBJECT_NOT_GRANTED`
+// for others. Any thread may call; nothing waits. `done` runs exactly once.
 class NamespaceCalls {
  public:
   // What is pointed to outlives it.
@@ -50,16 +53,18 @@ class NamespaceCalls {
 
   explicit NamespaceCalls(Options options) : options_(std::move(options)) {}
 
-  // Writes a batch to a namespace that is to have these settings: they are stored first where there
-  // is none, and stay if the batch then fails. FAILED_PRECONDITION `CONFIG_MISMATCH` where there is
-  // one that differs; RESOURCE_EXHAUSTED `QUOTA_EXCEEDED` also for the settings; else as
-  // ItemWritePath.
+  // Writes a batch to a namespace that is to have these settings, and the batch's subject, if any:
+  // they are stored first where there is none, and stay if the batch then fails.
+  // FAILED_PRECONDITION `CONFIG_MISMATCH` where there is one that differs; RESOURCE_EXHAUSTED
+  // `QUOTA_EXCEEDED` also for the settings; else as ItemWritePath.
   void Write(ItemBatch batch, NamespaceSettings settings, std::size_t byte_size, CallEnd end,
              ItemCall::Done done);
   // Makes the namespace or changes its configuration; absent fields stay.
-  void Update(NamespaceKey key, NamespaceSettings settings, CallEnd end, Done<NamespaceRow> done);
-  // Deletes it, and with `recursive` all that begin with its path.
-  void Delete(NamespaceKey key, bool recursive, CallEnd end, Done<NamespaceCounts> done);
+  void Update(NamespaceKey key, NamespaceSettings settings, std::string subject, CallEnd end,
+              Done<NamespaceRow> done);
+  // Deletes it, and with `recursive` all that the caller sees below its path.
+  void Delete(NamespaceKey key, bool recursive, std::string subject, CallEnd end,
+              Done<NamespaceCounts> done);
   // ALREADY_EXISTS `NAMESPACE_EXISTS`, INVALID_ARGUMENT for a path that gets too long,
   // FAILED_PRECONDITION `NAMESPACE_TOO_LARGE`.
   void Copy(NamespaceCopyRequest request, CallEnd end, Done<NamespaceCounts> done);
@@ -71,18 +76,18 @@ class NamespaceCalls {
   absl::StatusOr<bool> IsKept(const NamespaceKey& key, const std::string& request_id);
   // Makes the namespace with these settings, unless it is there with them, or the batch that wants
   // them is a repeated one: that gets its reply, whatever has become of the namespace since.
-  absl::Status Ensure(const NamespaceKey& key, const NamespaceSettings& settings,
-                      const std::string& request_id, std::int64_t begun_us);
+  // `batch`: without its writes.
+  absl::Status Ensure(const ItemBatch& batch, const NamespaceSettings& settings);
   // ItemStore::WriteNamespace over `row`, within the tenant's quota.
   absl::StatusOr<bool> WriteRow(const NamespaceKey& key, const NamespaceChange& change,
                                 const std::optional<NamespaceRow>& row);
   // As Calls::Run, once it is known what the tenant has stored, if it has a quota.
   void RunWithQuota(const std::string& tenant, const std::shared_ptr<PendingRead>& read,
                     Executor::Task task);
-  absl::StatusOr<NamespaceRow> UpdateNow(const NamespaceKey& key,
-                                         const NamespaceSettings& settings);
+  absl::StatusOr<NamespaceRow> UpdateNow(const NamespaceKey& key, NamespaceSettings settings,
+                                         const std::string& subject);
   absl::StatusOr<NamespaceCounts> DeleteNow(const NamespaceKey& key, bool recursive,
-                                            const PendingRead& read);
+                                            const std::string& subject, const PendingRead& read);
 
   const Options options_;
 };

@@ -53,15 +53,16 @@ class NamespaceCallsTest : public EngineTest {
         .status();
   }
   absl::StatusOr<NamespaceCounts> Copy(const Names& source, const Names& target,
-                                       bool recursive = true) {
+                                       bool recursive = true, const std::string& subject = "") {
     return ResultOf<NamespaceCounts>([&](auto done) {
-      engine_->namespaces().Copy({"tenant", Path(source), Path(target), recursive}, {Far()},
-                                 std::move(done));
+      engine_->namespaces().Copy({"tenant", Path(source), Path(target), recursive, subject},
+                                 {Far()}, std::move(done));
     });
   }
-  absl::StatusOr<NamespaceCounts> Delete(const Names& names, bool recursive) {
+  absl::StatusOr<NamespaceCounts> Delete(const Names& names, bool recursive,
+                                         const std::string& subject = "") {
     return ResultOf<NamespaceCounts>([&](auto done) {
-      engine_->namespaces().Delete(Key(names), recursive, {Far()}, std::move(done));
+      engine_->namespaces().Delete(Key(names), recursive, subject, {Far()}, std::move(done));
     });
   }
   std::optional<NamespaceRow> Row(const Names& names) {
@@ -149,7 +150,7 @@ TEST_F(NamespaceCallsTest, ADeletionTakesWhatIsBelowAndNoNeighbour) {
 TEST_F(NamespaceCallsTest, AnUpdateThatChangesNothingIsStillAWrite) {
   const auto update = [this] {
     return ResultOf<NamespaceRow>([&](auto done) {
-      engine_->namespaces().Update(Key({"a"}), OfSubject("ada"), {Far()}, std::move(done));
+      engine_->namespaces().Update(Key({"a"}), OfSubject("ada"), {}, {Far()}, std::move(done));
     });
   };
   const auto first = update();
@@ -158,6 +159,93 @@ TEST_F(NamespaceCallsTest, AnUpdateThatChangesNothingIsStillAWrite) {
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_GT(second->version, first->version);
   EXPECT_EQ(second->subject, "ada");
+}
+
+class OneSubjectsNamespaceCallsTest : public NamespaceCallsTest {
+ protected:
+  void SetUp() override {
+    NamespaceCallsTest::SetUp();
+    ASSERT_TRUE(Put({"a"}, "k", OfSubject("ada")).ok());
+    ASSERT_TRUE(Put({"a", "his"}, "k", OfSubject("bob")).ok());
+    ASSERT_TRUE(Put({"a", "hers"}, "k", OfSubject("ada")).ok());
+    ASSERT_TRUE(Put({"b"}, "k").ok());
+  }
+  absl::Status PutOf(const std::string& subject, const Names& names, NamespaceSettings settings) {
+    ItemBatch batch{.key = Key(names), .subject = subject};
+    ItemWrite& write = batch.writes.emplace_back();
+    write.key = "new";
+    write.content.emplace().value = "1";
+    return ResultOf<ItemsWritten>([&](auto done) {
+             engine_->namespaces().Write(std::move(batch), std::move(settings), 10, {Far()},
+                                         std::move(done));
+           })
+        .status();
+  }
+  absl::StatusOr<NamespaceRow> Update(const Names& names, const std::string& subject,
+                                      NamespaceSettings settings = {}) {
+    return ResultOf<NamespaceRow>([&](auto done) {
+      engine_->namespaces().Update(Key(names), std::move(settings), subject, {Far()},
+                                   std::move(done));
+    });
+  }
+  static std::string Refused() { return "SUBJECT_NOT_GRANTED"; }
+};
+
+TEST_F(OneSubjectsNamespaceCallsTest, ABatchIsWrittenToHisOwnAlone) {
+  NamespaceSettings settings;
+  settings.refresh_ttl = false;
+  for (const NamespaceSettings& asked : {NamespaceSettings(), settings}) {
+    EXPECT_EQ(ErrorReason(PutOf("ada", {"a", "his"}, asked)), Refused());
+    EXPECT_EQ(ErrorReason(PutOf("ada", {"b"}, asked)), Refused());
+  }
+  EXPECT_TRUE(PutOf("ada", {"a"}, {}).ok());
+  EXPECT_TRUE(PutOf("ada", {"new"}, settings).ok());
+  EXPECT_TRUE(PutOf("ada", {"other"}, {}).ok());
+  EXPECT_EQ(Row({"new"})->subject, "ada");
+  EXPECT_EQ(Row({"other"})->subject, "ada");
+  EXPECT_EQ(ErrorReason(PutOf("bob", {"new"}, settings)), Refused());
+  EXPECT_EQ(Count({"a", "his"}), 1);
+}
+
+TEST_F(OneSubjectsNamespaceCallsTest, AConfigurationIsOfHisOwn) {
+  EXPECT_EQ(ErrorReason(Update({"a", "his"}, "ada").status()), Refused());
+  EXPECT_EQ(ErrorReason(Update({"b"}, "ada").status()), Refused());
+  EXPECT_EQ(Update({"a"}, "ada").value().subject, "ada");
+  EXPECT_EQ(Update({"new"}, "ada").value().subject, "ada");
+  EXPECT_EQ(Row({"b"})->subject, "");
+}
+
+TEST_F(OneSubjectsNamespaceCallsTest, ADeletionTakesHisOwnBelowAPath) {
+  EXPECT_EQ(ErrorReason(Delete({"b"}, true, "ada").status()), Refused());
+  EXPECT_EQ(ErrorReason(Delete({"a"}, true, "bob").status()), Refused());
+  EXPECT_EQ(Count({"a", "his"}), 1);
+  EXPECT_EQ(Delete({"none"}, true, "ada")->namespaces, 0);
+  EXPECT_EQ(Delete({"a"}, true, "ada")->namespaces, 2);
+  EXPECT_EQ(Count({"a"}), -1);
+  EXPECT_EQ(Count({"a", "his"}), 1);
+  EXPECT_EQ(Count({"b"}), 1);
+}
+
+TEST_F(OneSubjectsNamespaceCallsTest, ACopyIsOfHisOwnIntoHisOwn) {
+  EXPECT_EQ(ErrorReason(Copy({"a"}, {"b"}, true, "ada").status()), Refused());
+  EXPECT_EQ(Copy({"b"}, {"copy"}, true, "ada")->namespaces, 0);
+  EXPECT_EQ(Copy({"a", "his"}, {"copy"}, false, "ada")->namespaces, 0);
+  EXPECT_EQ(Copy({"a"}, {"copy"}, true, "ada")->namespaces, 2);
+  EXPECT_EQ(Count({"copy", "his"}), -1);
+  EXPECT_EQ(Count({"copy", "hers"}), 1);
+  EXPECT_EQ(Row({"copy"})->subject, "ada");
+}
+
+TEST_F(NamespaceCallsTest, WhatIsDeletedWhileItIsCopiedIsNotCopiedInPart) {
+  ASSERT_TRUE(Put({"a"}, "k").ok());
+  for (int i = 0; i < 1500; ++i) ASSERT_TRUE(Put({"a"}, std::to_string(i)).ok());
+  store_->Items().BeforeNextList([this] {
+    // Before the second page.
+    store_->Items().BeforeNextList(
+        [this] { ASSERT_TRUE(items().DeleteNamespace(Key({"a"}), {}, 1).ok()); });
+  });
+  EXPECT_EQ(ErrorReason(Copy({"a"}, {"t"}).status()), "NAMESPACE_REPLACED");
+  EXPECT_EQ(Count({"t"}), -1);
 }
 
 // Each test starts the engine with limits of its own.
@@ -185,7 +273,7 @@ TEST_F(LimitedNamespaceCallsTest, ConfigurationsCountForTheQuota) {
     NamespaceSettings settings;
     settings.search = "[\"" + std::string(bytes, 'x') + "\"]";
     return ResultOf<NamespaceRow>([&](auto done) {
-             engine_->namespaces().Update(Key(names), std::move(settings), {Far()},
+             engine_->namespaces().Update(Key(names), std::move(settings), {}, {Far()},
                                           std::move(done));
            })
         .status();

@@ -35,27 +35,25 @@ absl::Status NamespaceReplaced() {
 
 }  // namespace
 
-absl::Status NamespaceNotFound() {
-  return Error(absl::StatusCode::kNotFound, "NAMESPACE_NOT_FOUND",
-               "namespace: there is no such namespace");
-}
-
 absl::StatusOr<NamespaceConfig> ConfigOf(const NamespaceRow& row) {
   return NamespaceConfig::FromStored(row.subject, row.ttl_us, row.config);
 }
 
 // ---- items by key ----
 
-void ItemReads::Get(std::string tenant, std::vector<ItemGet> gets, CallEnd end,
+void ItemReads::Get(ItemCaller caller, std::vector<ItemGet> gets, CallEnd end,
                     Done<ItemsRead> done) {
+  const std::string tenant = caller.tenant;
   const auto read = options_.calls->Begin<ItemsRead>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  options_.calls->Run(tenant, read, [this, read, tenant, gets = std::move(gets)] {
-    read->Finish(ReadNow(tenant, gets));
-  });
+  options_.calls->Run(tenant, read,
+                      [this, read, caller = std::move(caller), gets = std::move(gets)] {
+                        const ItemView view(options_.store, caller.subject);
+                        read->Finish(ReadNow(caller.tenant, view, gets));
+                      });
 }
 
-absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant,
+absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant, const ItemView& view,
                                              const std::vector<ItemGet>& gets) {
   std::vector<ItemKey> keys;
   keys.reserve(gets.size());
@@ -65,14 +63,14 @@ absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant,
   ItemsRead result;
   constexpr auto kMostBytes = static_cast<std::int64_t>(kMaxReplyBytes);
   std::int64_t most = kBytesReadUnasked;
-  auto items = options_.store->ReadItems(keys, options_.now_us(), with_vectors, most);
+  auto items = view.ReadItems(keys, options_.now_us(), with_vectors, most);
   // In steps, so that a small server can read what it has room for.
   while (most < kMostBytes && ErrorReason(items.status()) == "REPLY_TOO_LARGE") {
     most = std::min(4 * most, kMostBytes);
     result.memory.Release();
     MEMORYD_ASSIGN_OR_RETURN(result.memory,
                              options_.memory->Take(tenant, MemoryUse::kReplies, most));
-    items = options_.store->ReadItems(keys, options_.now_us(), with_vectors, most);
+    items = view.ReadItems(keys, options_.now_us(), with_vectors, most);
   }
   MEMORYD_ASSIGN_OR_RETURN(result.items, std::move(items));
   std::int64_t bytes = 0;
@@ -88,11 +86,11 @@ absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant,
     MEMORYD_ASSIGN_OR_RETURN(result.memory,
                              options_.memory->Take(tenant, MemoryUse::kReplies, bytes));
   }
-  MEMORYD_RETURN_IF_ERROR(Refresh(gets, result.items));
+  MEMORYD_RETURN_IF_ERROR(Refresh(view, gets, result.items));
   return result;
 }
 
-absl::Status ItemReads::Refresh(const std::vector<ItemGet>& gets,
+absl::Status ItemReads::Refresh(const ItemView& view, const std::vector<ItemGet>& gets,
                                 std::vector<std::optional<Item>>& items) {
   std::vector<std::size_t> timed;
   std::set<NamespaceKey> asked;
@@ -106,7 +104,7 @@ absl::Status ItemReads::Refresh(const std::vector<ItemGet>& gets,
   const std::vector<NamespaceKey> keys(asked.begin(), asked.end());
   std::set<NamespaceKey> unrefreshed;
   if (!keys.empty()) {
-    MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces(keys));
+    MEMORYD_ASSIGN_OR_RETURN(const auto rows, view.FindNamespaces(keys));
     for (std::size_t i = 0; i < keys.size(); ++i) {
       if (!rows[i].has_value()) continue;
       MEMORYD_ASSIGN_OR_RETURN(const NamespaceConfig config, ConfigOf(*rows[i]));
@@ -128,7 +126,7 @@ absl::Status ItemReads::Refresh(const std::vector<ItemGet>& gets,
   std::vector<ItemTouch> touched;
   touched.reserve(touches.size());
   for (auto& [key, touch] : touches) touched.push_back(std::move(touch));
-  return options_.store->TouchItems(touched);
+  return view.TouchItems(touched);
 }
 
 // ---- pages of items ----
@@ -142,13 +140,14 @@ void ItemReads::List(ItemListRequest request, CallEnd end, Done<ItemList> done) 
 }
 
 absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
-  MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&request.key, 1}));
-  if (!rows.front().has_value()) {
+  const ItemView view(options_.store, request.subject);
+  MEMORYD_ASSIGN_OR_RETURN(const auto row, view.FindNamespace(request.key));
+  if (!row.has_value()) {
     if (request.generation != 0) return NamespaceReplaced();
     return ItemList();
   }
   ItemList list;
-  list.generation = rows.front()->generation;
+  list.generation = row->generation;
   if (request.generation != 0 && request.generation != list.generation) return NamespaceReplaced();
   MEMORYD_ASSIGN_OR_RETURN(
       list.memory,
@@ -164,14 +163,12 @@ absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
   };
   for (bool more = true;
        more && !is_full() && items_read < kMaxItemsRead && bytes_read < kMaxBytesRead;) {
-    MEMORYD_ASSIGN_OR_RETURN(ItemPage page, options_.store->ListItems(request.key, list.generation,
-                                                                      range, options_.now_us()));
+    MEMORYD_ASSIGN_OR_RETURN(
+        ItemPage page, view.ListItems(request.key, list.generation, range, options_.now_us()));
     // Where nothing more is found, the namespace may have been deleted since it was looked up.
     if (page.items.empty() && (request.generation != 0 || items_read > 0)) {
-      MEMORYD_ASSIGN_OR_RETURN(const auto now, options_.store->FindNamespaces({&request.key, 1}));
-      if (!now.front().has_value() || now.front()->generation != list.generation) {
-        return NamespaceReplaced();
-      }
+      MEMORYD_ASSIGN_OR_RETURN(const auto now, view.FindNamespace(request.key));
+      if (!now.has_value() || now->generation != list.generation) return NamespaceReplaced();
     }
     more = page.more && !page.items.empty();
     list.more = more;
@@ -199,7 +196,7 @@ absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
     gets.push_back({{request.key, item.key}, true, true});
     items.emplace_back(std::move(item));
   }
-  MEMORYD_RETURN_IF_ERROR(Refresh(gets, items));
+  MEMORYD_RETURN_IF_ERROR(Refresh(view, gets, items));
   for (std::size_t i = 0; i < items.size(); ++i) list.items[i] = *std::move(items[i]);
   return list;
 }
@@ -220,8 +217,9 @@ void ItemReads::Search(ItemSearchRequest request, CallEnd end, Done<ItemsFound> 
 
 absl::StatusOr<ItemsFound> ItemReads::SearchNow(const ItemSearchRequest& request,
                                                 const PendingRead& read) {
-  ItemSearch search(options_.store, options_.memory, options_.word_vectors, &request,
-                    options_.now_us(), [&read] { return read.finished(); });
+  const ItemView view(options_.store, request.subject);
+  ItemSearch search(&view, options_.memory, options_.word_vectors, &request, options_.now_us(),
+                    [&read] { return read.finished(); });
   MEMORYD_ASSIGN_OR_RETURN(FoundKeys keys, search.Run());
   std::vector<ItemGet> gets;
   for (const FoundKey& found : keys.keys) {
@@ -231,7 +229,7 @@ absl::StatusOr<ItemsFound> ItemReads::SearchNow(const ItemSearchRequest& request
   result.filter_limit = keys.filter_limit;
   result.lacks_word_vectors = !request.query.empty() && options_.word_vectors == nullptr;
   if (gets.empty()) return result;
-  MEMORYD_ASSIGN_OR_RETURN(ItemsRead items, ReadNow(request.tenant, gets));
+  MEMORYD_ASSIGN_OR_RETURN(ItemsRead items, ReadNow(request.tenant, view, gets));
   result.memory = std::move(items.memory);
   for (std::size_t i = 0; i < gets.size(); ++i) {
     // It may have been deleted, or changed so that it does not pass any more.
@@ -246,18 +244,19 @@ absl::StatusOr<ItemsFound> ItemReads::SearchNow(const ItemSearchRequest& request
 
 // ---- namespaces ----
 
-void ItemReads::GetNamespace(NamespaceKey key, CallEnd end, Done<NamespaceRow> done) {
-  const std::string tenant = key.tenant;
-  const auto read = options_.calls->Begin<NamespaceRow>(tenant, std::move(end), std::move(done));
+void ItemReads::GetNamespace(ItemCaller caller, NamespacePath path, CallEnd end,
+                             Done<NamespaceRow> done) {
+  const auto read =
+      options_.calls->Begin<NamespaceRow>(caller.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  options_.calls->Run(tenant, read, [this, read, key = std::move(key)] {
-    auto rows = options_.store->FindNamespaces({&key, 1});
-    if (!rows.ok()) {
-      read->Finish(rows.status());
-    } else if (!rows->front().has_value()) {
+  options_.calls->Run(caller.tenant, read, [this, read, caller, path = std::move(path)] {
+    auto row = ItemView(options_.store, caller.subject).FindNamespace({caller.tenant, path});
+    if (!row.ok()) {
+      read->Finish(row.status());
+    } else if (!row->has_value()) {
       read->Finish(NamespaceNotFound());
     } else {
-      read->Finish(*std::move(rows->front()));
+      read->Finish(**std::move(row));
     }
   });
 }

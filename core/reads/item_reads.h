@@ -22,6 +22,7 @@
 #include "core/items/namespace_match.h"
 #include "core/items/namespace_path.h"
 #include "core/reads/item_search.h"
+#include "core/reads/item_view.h"
 #include "core/storage/item_store.h"
 
 namespace memoryd {
@@ -33,6 +34,12 @@ struct ItemGet {
   bool with_vector = false;
 };
 
+// Who reads.
+struct ItemCaller {
+  std::string tenant;
+  std::string subject = {};  // Of the credential, see ItemView.
+};
+
 struct ItemsRead {
   std::vector<std::optional<Item>> items;  // As they were asked for.
   MemoryBudget::Hold memory;               // Of the items.
@@ -40,6 +47,8 @@ struct ItemsRead {
 
 struct ItemListRequest {
   NamespaceKey key;
+  // Of the credential, see ItemView.
+  std::string subject = {};
   // Of the page before; 0 for the first page.
   std::uint64_t generation = 0;
   // `max_items` and `max_bytes` are those of the page.
@@ -63,7 +72,7 @@ struct NamespaceListRequest {
   NamespaceFilter filter = {};
   // The most names of a path that is listed; 0: any.
   std::size_t max_depth = 0;
-  std::string subject = {};  // Empty: any.
+  std::string subject = {};  // Empty: any. A caller of one subject asks for its own.
   std::string after = {};    // NamespaceList::after of the page before.
   std::int64_t max_namespaces = 100;
 };
@@ -75,13 +84,11 @@ struct NamespaceList {
   MemoryBudget::Hold memory;  // Of the namespaces.
 };
 
-// NOT_FOUND `NAMESPACE_NOT_FOUND`.
-absl::Status NamespaceNotFound();
-
 // The configuration in a row. DATA_LOSS when it can't be read.
 absl::StatusOr<NamespaceConfig> ConfigOf(const NamespaceRow& row);
 
-// Any thread may call; nothing waits. `done` runs exactly once.
+// What a caller sees is ItemView's to say. Any thread may call; nothing waits. `done` runs exactly
+// once.
 class ItemReads {
  public:
   // What is pointed to outlives it.
@@ -101,23 +108,25 @@ class ItemReads {
   explicit ItemReads(Options options) : options_(std::move(options)) {}
 
   // All in one look at the store. FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB.
-  void Get(std::string tenant, std::vector<ItemGet> gets, CallEnd end, Done<ItemsRead> done);
+  void Get(ItemCaller caller, std::vector<ItemGet> gets, CallEnd end, Done<ItemsRead> done);
   // ABORTED `NAMESPACE_REPLACED` when the namespace is not that of the page before.
   void List(ItemListRequest request, CallEnd end, Done<ItemList> done);
   // See ItemSearch.
   void Search(ItemSearchRequest request, CallEnd end, Done<ItemsFound> done);
   // NOT_FOUND `NAMESPACE_NOT_FOUND`.
-  void GetNamespace(NamespaceKey key, CallEnd end, Done<NamespaceRow> done);
+  void GetNamespace(ItemCaller caller, NamespacePath path, CallEnd end, Done<NamespaceRow> done);
   void ListNamespaces(NamespaceListRequest request, CallEnd end, Done<NamespaceList> done);
 
  private:
-  absl::StatusOr<ItemsRead> ReadNow(const std::string& tenant, const std::vector<ItemGet>& gets);
+  absl::StatusOr<ItemsRead> ReadNow(const std::string& tenant, const ItemView& view,
+                                    const std::vector<ItemGet>& gets);
   absl::StatusOr<ItemList> ListNow(const ItemListRequest& request);
   absl::StatusOr<ItemsFound> SearchNow(const ItemSearchRequest& request, const PendingRead& read);
   absl::StatusOr<NamespaceList> ListNamespacesNow(const NamespaceListRequest& request);
   // Begins the ttls of what was read again, where that is wanted, and gives the items their new
   // times. An expiry that is not stored is an error: the item would go too early.
-  absl::Status Refresh(const std::vector<ItemGet>& gets, std::vector<std::optional<Item>>& items);
+  absl::Status Refresh(const ItemView& view, const std::vector<ItemGet>& gets,
+                       std::vector<std::optional<Item>>& items);
 
   const Options options_;
 };

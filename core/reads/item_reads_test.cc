@@ -31,7 +31,7 @@ class ItemReadsTest : public EngineTest {
     write.content.emplace().value = json;
     write.content->vector = std::move(vector);
     write.content->search = std::move(searched);
-    const ItemBatch batch{{"tenant", Path(names)}, {std::move(write)}};
+    const ItemBatch batch{.key = {"tenant", Path(names)}, .writes = {std::move(write)}};
     const auto results = real_->Items().WriteItems({&batch, 1}, ++now_us_);
     ASSERT_EQ(results.front().outcome, ItemBatchOutcome::kWritten) << results.front().status;
   }
@@ -69,7 +69,7 @@ class ItemReadsTest : public EngineTest {
   absl::StatusOr<ItemsRead> GetItems(std::vector<ItemGet> gets) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<ItemsRead>>>();
     auto future = promise->get_future();
-    engine_->item_reads().Get("tenant", std::move(gets), Far(),
+    engine_->item_reads().Get({"tenant"}, std::move(gets), Far(),
                               [promise](absl::StatusOr<ItemsRead> read) {
                                 promise->set_value(Detached(std::move(read)));
                               });

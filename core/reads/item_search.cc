@@ -46,7 +46,7 @@ double Cosine(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
-ItemSearch::ItemSearch(ItemStore* store, MemoryBudget* memory,
+ItemSearch::ItemSearch(const ItemView* store, MemoryBudget* memory,
                        std::shared_ptr<const WordVectors> vectors, const ItemSearchRequest* request,
                        std::int64_t now_us, std::function<bool()> has_ended)
     : store_(*store),
@@ -63,7 +63,7 @@ absl::Status ItemSearch::ListNamespaces(MemoryBudget::Hold& hold) {
     if (has_ended_()) return NobodyWaits();
     MEMORYD_ASSIGN_OR_RETURN(
         std::vector<ListedNamespace> page,
-        store_.ListNamespaces(request_.tenant, request_.prefix, after, "", kNamespacesAtOnce));
+        store_.ListNamespaces(request_.tenant, request_.prefix, after, kNamespacesAtOnce));
     if (page.empty()) break;
     after = page.back().path.stored();
     const bool is_last = std::ssize(page) < kNamespacesAtOnce;

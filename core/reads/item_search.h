@@ -16,6 +16,7 @@
 #include "core/items/item.h"
 #include "core/items/item_filter.h"
 #include "core/items/namespace_path.h"
+#include "core/reads/item_view.h"
 #include "core/retrieval/word_vectors.h"
 #include "core/storage/item_store.h"
 
@@ -23,6 +24,8 @@ namespace memoryd {
 
 struct ItemSearchRequest {
   std::string tenant = {};
+  // Of the credential, see ItemView.
+  std::string subject = {};
   NamespacePath prefix = {};
   ItemFilter filter = {};
   std::string query = {};          // Empty: none.
@@ -73,9 +76,9 @@ class ItemSearch {
   static constexpr std::int64_t kMaxBytesSearched = std::int64_t{64} << 20;
 
   // `has_ended` says whether nobody waits for the answer any more. All outlive it.
-  ItemSearch(ItemStore* store, MemoryBudget* memory, std::shared_ptr<const WordVectors> vectors,
-             const ItemSearchRequest* request, std::int64_t now_us,
-             std::function<bool()> has_ended);
+  ItemSearch(const ItemView* store, MemoryBudget* memory,
+             std::shared_ptr<const WordVectors> vectors, const ItemSearchRequest* request,
+             std::int64_t now_us, std::function<bool()> has_ended);
 
   // INVALID_ARGUMENT `VECTOR_SIZE`; CANCELLED when nobody waits any more.
   absl::StatusOr<FoundKeys> Run();
@@ -107,7 +110,7 @@ class ItemSearch {
   // Leaves the best ones, in order.
   void Sort(std::size_t most);
 
-  ItemStore& store_;
+  const ItemView& store_;
   MemoryBudget& memory_;
   const std::shared_ptr<const WordVectors> vectors_;
   const ItemSearchRequest& request_;

@@ -60,7 +60,7 @@ absl::Status CheckRight(const Caller& caller, Right right) {
 absl::Status CheckReach(const Caller& caller, Reach reach) {
   if (caller.subject.empty() || reach != Reach::kTenant) return absl::OkStatus();
   return Error(absl::StatusCode::kPermissionDenied, "SUBJECT_NOT_GRANTED",
-               "the credential is of one subject, and this call is about more than the sessions of "
+               "the credential is of one subject, and this call is about more than the memory of "
                "one; use a credential without `subject`");
 }
 

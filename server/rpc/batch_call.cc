@@ -35,7 +35,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
       Write();
       return;
     }
-    engine_.item_reads().Get(call_->tenant(), std::move(gets), EndOf(call_),
+    engine_.item_reads().Get(ItemCallerOf(*call_), std::move(gets), EndOf(call_),
                              [self = shared_from_this()](absl::StatusOr<ItemsRead> read) {
                                if (read.ok()) {
                                  self->read_ = *std::move(read);
@@ -59,7 +59,8 @@ class Batches : public std::enable_shared_from_this<Batches> {
     for (v1::ItemBatch& batch : *request.mutable_batches()) {
       reply_.add_outcomes();
       batch.DiscardUnknownFields();
-      auto checked = FromProto(batch, call_->tenant(), ProvenanceOf(call_->caller()), item_bytes_);
+      auto checked =
+          FromProto(batch, ItemCallerOf(*call_), ProvenanceOf(call_->caller()), item_bytes_);
       Batch& taken = batches_.emplace_back();
       if (checked.ok()) {
         taken.checked = *std::move(checked);

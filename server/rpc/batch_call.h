@@ -16,6 +16,11 @@ namespace memoryd {
 // has.
 absl::Status CheckMayWriteItems(const Caller& caller);
 
+// Whose items it reads and writes.
+inline ItemCaller ItemCallerOf(const UnaryCall& call) {
+  return {call.tenant(), call.caller().subject};
+}
+
 // Checks the request and its rights, and finishes the call when all its batches have ended. An
 // error is that of the whole call. A value may have `item_bytes`.
 absl::Status RunBatches(Engine& engine, std::size_t item_bytes, const CallEnvironment& environment,

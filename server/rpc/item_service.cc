@@ -41,7 +41,7 @@ absl::StatusOr<CheckedBatch> BatchOf(const Call<Request>& call, std::size_t item
   }
   if (request.has_request_id()) batch.set_request_id(request.request_id());
   batch.DiscardUnknownFields();
-  return FromProto(batch, call->tenant(), ProvenanceOf(call->caller()), item_bytes);
+  return FromProto(batch, ItemCallerOf(*call), ProvenanceOf(call->caller()), item_bytes);
 }
 
 // What a token of ListItems is bound to.
@@ -153,7 +153,7 @@ void ItemService::GetItem(RpcCallPtr rpc) {
                                  PathFromProto("namespace", request.namespace_()));
         MEMORYD_ASSIGN_OR_RETURN(ItemGet get,
                                  FromProto("get", request.get(), {call->tenant(), path}));
-        engine_.item_reads().Get(call->tenant(), {std::move(get)}, EndOf(call),
+        engine_.item_reads().Get(ItemCallerOf(*call), {std::move(get)}, EndOf(call),
                                  [call, path](absl::StatusOr<ItemsRead> read) {
                                    if (!read.ok()) {
                                      call->Fail(read.status());
@@ -197,7 +197,8 @@ void ItemService::ListItems(RpcCallPtr rpc) {
       [this](const Call<v1::ListItemsRequest>& call) -> absl::Status {
         const v1::ListItemsRequest& request = call->request();
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(request.page_size()));
-        MEMORYD_ASSIGN_OR_RETURN(ItemListRequest list, FromProto(request, call->tenant(), size));
+        MEMORYD_ASSIGN_OR_RETURN(ItemListRequest list,
+                                 FromProto(request, ItemCallerOf(*call), size));
         std::string scope = ScopeOf(request, call->tenant());
         if (!request.page_token().empty()) {
           MEMORYD_RETURN_IF_ERROR(TakeToken(scope, request.page_token(), list));
@@ -229,7 +230,7 @@ void ItemService::SearchItems(RpcCallPtr rpc) {
       environment_, Method::kSearchItems, std::move(rpc),
       [this](const Call<v1::SearchItemsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(ItemSearchRequest search,
-                                 FromProto(call->request(), call->tenant()));
+                                 FromProto(call->request(), ItemCallerOf(*call)));
         engine_.item_reads().Search(
             std::move(search), EndOf(call), [call](absl::StatusOr<ItemsFound> found) {
               if (!found.ok()) {
@@ -265,7 +266,7 @@ void ItemService::GetNamespace(RpcCallPtr rpc) {
       [this](const Call<v1::GetNamespaceRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(NamespacePath path,
                                  PathFromProto("namespace", call->request().namespace_()));
-        engine_.item_reads().GetNamespace({call->tenant(), path}, EndOf(call),
+        engine_.item_reads().GetNamespace(ItemCallerOf(*call), path, EndOf(call),
                                           [call, path](const absl::StatusOr<NamespaceRow>& row) {
                                             call->Finish(ReplyOf(path, row));
                                           });
@@ -282,7 +283,10 @@ void ItemService::UpdateNamespace(RpcCallPtr rpc) {
                                  PathFromProto("namespace", call->request().namespace_()));
         MEMORYD_ASSIGN_OR_RETURN(NamespaceSettings settings,
                                  FromProto("config", call->request().config()));
-        engine_.namespaces().Update({call->tenant(), path}, std::move(settings), EndOf(call),
+        const std::string& subject = call->caller().subject;
+        MEMORYD_RETURN_IF_ERROR(CheckSubject(settings, subject));
+        engine_.namespaces().Update({call->tenant(), path}, std::move(settings), subject,
+                                    EndOf(call),
                                     [call, path](const absl::StatusOr<NamespaceRow>& row) {
                                       // The two replies have the same field.
                                       auto reply = ReplyOf(path, row);
@@ -300,7 +304,7 @@ void ItemService::ListNamespaces(RpcCallPtr rpc) {
         const v1::ListNamespacesRequest& request = call->request();
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(request.page_size()));
         MEMORYD_ASSIGN_OR_RETURN(NamespaceListRequest list,
-                                 FromProto(request, call->tenant(), size));
+                                 FromProto(request, ItemCallerOf(*call), size));
         std::string scope = ScopeOf(request, call->tenant());
         if (!request.page_token().empty()) {
           MEMORYD_ASSIGN_OR_RETURN(list.after, DecodeListToken(scope, request.page_token()));
@@ -340,6 +344,7 @@ void ItemService::CopyNamespace(RpcCallPtr rpc) {
         MEMORYD_RETURN_IF_ERROR(CheckMayWriteItems(call->caller()));
         NamespaceCopyRequest copy;
         copy.tenant = call->tenant();
+        copy.subject = call->caller().subject;
         MEMORYD_ASSIGN_OR_RETURN(copy.source,
                                  PathFromProto("namespace", call->request().namespace_()));
         MEMORYD_ASSIGN_OR_RETURN(copy.target,
@@ -365,8 +370,8 @@ void ItemService::DeleteNamespace(RpcCallPtr rpc) {
         MEMORYD_ASSIGN_OR_RETURN(NamespacePath path,
                                  PathFromProto("namespace", call->request().namespace_()));
         engine_.namespaces().Delete(
-            {call->tenant(), std::move(path)}, call->request().recursive(), EndOf(call),
-            [call](const absl::StatusOr<NamespaceCounts>& counts) {
+            {call->tenant(), std::move(path)}, call->request().recursive(), call->caller().subject,
+            EndOf(call), [call](const absl::StatusOr<NamespaceCounts>& counts) {
               call->Finish(counts.ok() ? ReplyOf<v1::DeleteNamespaceResponse>(*counts)
                                        : absl::StatusOr<std::string>(counts.status()));
             });

@@ -106,7 +106,8 @@ class AwaitedCall final : public ParsedCall<Request>,
   // has. Writes are refused here before they look at anything, and decided in SessionDraft::Add().
   absl::Status HandleOfSubject(const std::shared_ptr<AwaitedCall>& self) {
     const MethodTraits& method = TraitsOf(this->method());
-    if (method.reach == Reach::kServer || method.reach == Reach::kSubject) {
+    if (method.reach == Reach::kServer || method.reach == Reach::kSubject ||
+        method.reach == Reach::kNamespace) {
       return handler_(AsParsed(self));
     }
     if constexpr (requires(Request request) { request.set_session_id(""); }) {

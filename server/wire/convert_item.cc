@@ -14,6 +14,7 @@
 #include "core/items/item_filter.h"
 #include "core/items/item_rules.h"
 #include "core/items/namespace_match.h"
+#include "core/sessions/session_errors.h"
 #include "server/wire/duration.h"
 #include "server/wire/field_checks.h"
 
@@ -243,6 +244,13 @@ absl::StatusOr<ItemGet> FromProto(const FieldPath& field, const v1::ItemGet& get
   return result;
 }
 
+absl::Status CheckSubject(const NamespaceSettings& settings, std::string_view subject) {
+  if (subject.empty() || settings.subject.value_or(std::string(subject)) == subject) {
+    return absl::OkStatus();
+  }
+  return SubjectNotGranted("config.subject");
+}
+
 absl::StatusOr<NamespaceSettings> FromProto(const FieldPath& field,
                                             const v1::NamespaceConfig& config) {
   NamespaceSettings settings;
@@ -276,25 +284,29 @@ bool Reads(const v1::ItemBatch& batch) {
                      [](const v1::ItemOperation& operation) { return operation.has_get(); });
 }
 
-absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view tenant,
+absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, const ItemCaller& caller,
                                        const Provenance& from, std::size_t item_bytes) {
   CheckedBatch checked;
   checked.byte_size = batch.ByteSizeLong();
   MEMORYD_ASSIGN_OR_RETURN(NamespacePath path, PathFromProto("namespace", batch.namespace_()));
-  checked.batch.key = {std::string(tenant), std::move(path)};
+  checked.batch.key = {caller.tenant, std::move(path)};
+  checked.batch.subject = caller.subject;
   if (batch.operations_size() > kMaxOperationsOfBatch) {
     return InvalidField("operations", fmt::format("must be at most {}; got {}",
                                                   kMaxOperationsOfBatch, batch.operations_size()));
   }
   if (batch.has_config()) {
     MEMORYD_ASSIGN_OR_RETURN(checked.settings, FromProto("config", batch.config()));
+    MEMORYD_RETURN_IF_ERROR(CheckSubject(checked.settings, caller.subject));
   }
   if (batch.has_request_id()) {
     MEMORYD_RETURN_IF_ERROR(CheckId("request_id", batch.request_id(), kMaxIdBytes));
     checked.batch.request_id = batch.request_id();
     batch.clear_request_id();
     // One for all RPCs: a call may be repeated among others in a BatchItems.
-    checked.batch.fingerprint = Fingerprint("ItemBatch", batch);
+    // Of another subject's caller it is another request.
+    checked.batch.fingerprint =
+        Fingerprint(caller.subject.empty() ? "ItemBatch" : "ItemBatch/" + caller.subject, batch);
   }
   std::set<std::string, std::less<>> written;
   for (int i = 0; i < batch.operations_size(); ++i) {
@@ -306,10 +318,11 @@ absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view te
 }
 
 absl::StatusOr<ItemListRequest> FromProto(const v1::ListItemsRequest& request,
-                                          std::string_view tenant, std::int64_t page_size) {
+                                          const ItemCaller& caller, std::int64_t page_size) {
   ItemListRequest list;
+  list.subject = caller.subject;
   MEMORYD_ASSIGN_OR_RETURN(NamespacePath path, PathFromProto("namespace", request.namespace_()));
-  list.key = {std::string(tenant), std::move(path)};
+  list.key = {caller.tenant, std::move(path)};
   MEMORYD_ASSIGN_OR_RETURN(list.range.order, FromProto(request.order()));
   MEMORYD_RETURN_IF_ERROR(CheckKeyBound("key_prefix", request.key_prefix()));
   MEMORYD_RETURN_IF_ERROR(CheckKeyBound("start_key", request.start_key()));
@@ -330,9 +343,10 @@ absl::StatusOr<ItemListRequest> FromProto(const v1::ListItemsRequest& request,
 }
 
 absl::StatusOr<ItemSearchRequest> FromProto(const v1::SearchItemsRequest& request,
-                                            std::string_view tenant) {
+                                            const ItemCaller& caller) {
   ItemSearchRequest search;
-  search.tenant = std::string(tenant);
+  search.tenant = caller.tenant;
+  search.subject = caller.subject;
   MEMORYD_ASSIGN_OR_RETURN(search.prefix,
                            PrefixFromProto("namespace_prefix", request.namespace_prefix()));
   MEMORYD_ASSIGN_OR_RETURN(search.filter, ItemFilter::Parse("filter_json", request.filter_json()));
@@ -358,9 +372,9 @@ absl::StatusOr<ItemSearchRequest> FromProto(const v1::SearchItemsRequest& reques
 }
 
 absl::StatusOr<NamespaceListRequest> FromProto(const v1::ListNamespacesRequest& request,
-                                               std::string_view tenant, std::int64_t page_size) {
+                                               const ItemCaller& caller, std::int64_t page_size) {
   NamespaceListRequest list;
-  list.tenant = std::string(tenant);
+  list.tenant = caller.tenant;
   std::vector<NamespaceMatch> matches;
   for (int i = 0; i < request.matches_size(); ++i) {
     MEMORYD_ASSIGN_OR_RETURN(NamespaceMatch match,
@@ -376,7 +390,10 @@ absl::StatusOr<NamespaceListRequest> FromProto(const v1::ListNamespacesRequest& 
   if (!request.subject().empty()) {
     MEMORYD_RETURN_IF_ERROR(CheckId("subject", request.subject(), kMaxSubjectBytes));
   }
-  list.subject = request.subject();
+  list.subject = request.subject().empty() ? caller.subject : request.subject();
+  if (!caller.subject.empty() && list.subject != caller.subject) {
+    return SubjectNotGranted("subject");
+  }
   list.max_namespaces = page_size;
   return list;
 }

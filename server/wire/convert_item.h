@@ -39,6 +39,10 @@ absl::StatusOr<ItemWrite> FromProto(const FieldPath& field, const v1::ItemDelete
 absl::StatusOr<ItemGet> FromProto(const FieldPath& field, const v1::ItemGet& get,
                                   const NamespaceKey& key);
 
+// PERMISSION_DENIED `SUBJECT_NOT_GRANTED` when a caller of this subject, empty for any, asks for a
+// namespace of another.
+absl::Status CheckSubject(const NamespaceSettings& settings, std::string_view subject);
+
 // Absent fields say nothing.
 absl::StatusOr<NamespaceSettings> FromProto(const FieldPath& field,
                                             const v1::NamespaceConfig& config);
@@ -56,8 +60,10 @@ struct CheckedBatch {
 };
 
 // Checks `batch` and moves its texts out. Field names are those of a call of its own; an error that
-// is one operation's has the value `operation`. A value may have `item_bytes`.
-absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, std::string_view tenant,
+// is one operation's has the value `operation`. A value may have `item_bytes`. Of a caller of one
+// subject the batch has that; PERMISSION_DENIED `SUBJECT_NOT_GRANTED` when its configuration has
+// another.
+absl::StatusOr<CheckedBatch> FromProto(v1::ItemBatch& batch, const ItemCaller& caller,
                                        const Provenance& from, std::size_t item_bytes);
 
 // Whether a batch writes, or reads, anything.
@@ -66,11 +72,13 @@ bool Reads(const v1::ItemBatch& batch);
 
 // What is listed, but for the page token and what is bound to it.
 absl::StatusOr<ItemListRequest> FromProto(const v1::ListItemsRequest& request,
-                                          std::string_view tenant, std::int64_t page_size);
+                                          const ItemCaller& caller, std::int64_t page_size);
 absl::StatusOr<ItemSearchRequest> FromProto(const v1::SearchItemsRequest& request,
-                                            std::string_view tenant);
+                                            const ItemCaller& caller);
+// A caller of one subject lists that: PERMISSION_DENIED `SUBJECT_NOT_GRANTED` when it asks for
+// another.
 absl::StatusOr<NamespaceListRequest> FromProto(const v1::ListNamespacesRequest& request,
-                                               std::string_view tenant, std::int64_t page_size);
+                                               const ItemCaller& caller, std::int64_t page_size);
 
 }  // namespace memoryd
 

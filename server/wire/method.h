@@ -34,10 +34,12 @@ constexpr std::optional<Right> RightOf(std::string_view name) {
 
 // What a method reaches, and so what a caller of one subject may do with it (docs/adr/0064).
 enum class Reach : std::uint8_t {
-  kTenant,   // More than one subject's, or who knows: such a caller is refused.
-  kSession,  // The session that the request names.
-  kSubject,  // The subject that the request names.
-  kServer,   // Nobody's memory.
+  kTenant,     // More than one subject's, or who knows: such a caller is refused.
+  kSession,    // The session that the request names.
+  kNamespace,  // Namespaces, of which ItemView and ItemBatch::subject leave it those of its
+               // subject.
+  kSubject,    // The subject that the request names.
+  kServer,     // Nobody's memory.
 };
 
 // Each has a row in kMethods, in this order.
@@ -146,17 +148,21 @@ inline constexpr auto kMethods = std::to_array<MethodTraits>({
     {Method::kAddFact, "BlockService", "AddFact", Right::kWrite, true, Reach::kSession},
     {Method::kUpdateFact, "BlockService", "UpdateFact", Right::kWrite, false, Reach::kSession},
     {Method::kDeleteFact, "BlockService", "DeleteFact", Right::kWrite, false, Reach::kSession},
-    {Method::kPutItem, "ItemService", "PutItem", Right::kWrite, true},
-    {Method::kGetItem, "ItemService", "GetItem", Right::kRead},
-    {Method::kDeleteItem, "ItemService", "DeleteItem", Right::kWrite},
-    {Method::kListItems, "ItemService", "ListItems", Right::kRead},
-    {Method::kSearchItems, "ItemService", "SearchItems", Right::kRead, true},
-    {Method::kBatchItems, "ItemService", "BatchItems", Right::kNone, true},
-    {Method::kGetNamespace, "ItemService", "GetNamespace", Right::kRead},
-    {Method::kUpdateNamespace, "ItemService", "UpdateNamespace", Right::kWrite},
-    {Method::kListNamespaces, "ItemService", "ListNamespaces", Right::kRead},
-    {Method::kCopyNamespace, "ItemService", "CopyNamespace", Right::kWrite, true},
-    {Method::kDeleteNamespace, "ItemService", "DeleteNamespace", Right::kWrite},
+    {Method::kPutItem, "ItemService", "PutItem", Right::kWrite, true, Reach::kNamespace},
+    {Method::kGetItem, "ItemService", "GetItem", Right::kRead, false, Reach::kNamespace},
+    {Method::kDeleteItem, "ItemService", "DeleteItem", Right::kWrite, false, Reach::kNamespace},
+    {Method::kListItems, "ItemService", "ListItems", Right::kRead, false, Reach::kNamespace},
+    {Method::kSearchItems, "ItemService", "SearchItems", Right::kRead, true, Reach::kNamespace},
+    {Method::kBatchItems, "ItemService", "BatchItems", Right::kNone, true, Reach::kNamespace},
+    {Method::kGetNamespace, "ItemService", "GetNamespace", Right::kRead, false, Reach::kNamespace},
+    {Method::kUpdateNamespace, "ItemService", "UpdateNamespace", Right::kWrite, false,
+     Reach::kNamespace},
+    {Method::kListNamespaces, "ItemService", "ListNamespaces", Right::kRead, false,
+     Reach::kNamespace},
+    {Method::kCopyNamespace, "ItemService", "CopyNamespace", Right::kWrite, true,
+     Reach::kNamespace},
+    {Method::kDeleteNamespace, "ItemService", "DeleteNamespace", Right::kWrite, false,
+     Reach::kNamespace},
     {Method::kGetServerInfo, "ServerService", "GetServerInfo", Right::kNone, false, Reach::kServer},
     {Method::kAttach, "WorkerService", "Attach", Right::kWorker},
 });

@@ -21,7 +21,7 @@
 namespace memoryd {
 namespace {
 
-constexpr std::string_view kTenant = "default";
+const ItemCaller kCaller{"default"};
 constexpr std::int64_t kPageSize = 100;
 constexpr std::size_t kItemBytes = std::size_t{32} << 20;
 
@@ -68,7 +68,7 @@ void RequireStorable(const ItemWrite& write) {
 void RunBatch(std::string_view bytes) {
   v1::ItemBatch batch;
   if (!Read(bytes, batch)) return;
-  const auto checked = FromProto(batch, kTenant, {"writer", true}, kItemBytes);
+  const auto checked = FromProto(batch, kCaller, {"writer", true}, kItemBytes);
   if (!checked.ok()) return RequireRefusal(checked.status());
   Require(checked->is_get.size() == static_cast<std::size_t>(batch.operations_size()));
   Require(checked->gets.size() + checked->batch.writes.size() == checked->is_get.size());
@@ -85,7 +85,7 @@ void RunBatch(std::string_view bytes) {
 void RunList(std::string_view bytes) {
   v1::ListItemsRequest request;
   if (!Read(bytes, request)) return;
-  const auto list = FromProto(request, kTenant, kPageSize);
+  const auto list = FromProto(request, kCaller, kPageSize);
   if (!list.ok()) return RequireRefusal(list.status());
   const ItemRange& range = list->range;
   // A key that begins with the prefix is in the range, unless another bound leaves it out.
@@ -100,7 +100,7 @@ void RunList(std::string_view bytes) {
 void RunSearch(std::string_view bytes) {
   v1::SearchItemsRequest request;
   if (!Read(bytes, request)) return;
-  const auto search = FromProto(request, kTenant);
+  const auto search = FromProto(request, kCaller);
   if (!search.ok()) return RequireRefusal(search.status());
   Require(search->limit >= 1 && search->limit <= 1000 && search->offset >= 0);
   Require(search->filter.empty() || !request.filter_json().empty());
@@ -109,7 +109,7 @@ void RunSearch(std::string_view bytes) {
 void RunNamespaces(std::string_view bytes) {
   v1::ListNamespacesRequest request;
   if (!Read(bytes, request)) return;
-  const auto list = FromProto(request, kTenant, kPageSize);
+  const auto list = FromProto(request, kCaller, kPageSize);
   if (!list.ok()) RequireRefusal(list.status());
 }
 

@@ -38,6 +38,12 @@ class FaultyItems final : public ItemStore {
     before_list_ = std::move(what);
   }
 
+  // What happens before items are read by their keys next.
+  void BeforeNextRead(std::function<void()> what) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    before_read_ = std::move(what);
+  }
+
   // What happens before the next namespace is deleted.
   void BeforeNextDeletion(std::function<void()> what) MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -63,17 +69,13 @@ class FaultyItems final : public ItemStore {
                                                              std::int64_t now_us, bool with_vectors,
                                                              std::int64_t max_bytes) override {
     if (absl::Status status = status_(); !status.ok()) return status;
+    RunOnce(&FaultyItems::before_read_);
     return store_.ReadItems(keys, now_us, with_vectors, max_bytes);
   }
   absl::StatusOr<ItemPage> ListItems(const NamespaceKey& key, std::uint64_t generation,
                                      const ItemRange& range, std::int64_t now_us) override {
     if (absl::Status status = status_(); !status.ok()) return status;
-    std::function<void()> before;
-    {
-      MutexLock lock(mutex_);
-      before = std::exchange(before_list_, nullptr);
-    }
-    if (before != nullptr) before();
+    RunOnce(&FaultyItems::before_list_);
     return store_.ListItems(key, generation, range, now_us);
   }
   absl::StatusOr<std::vector<std::optional<NamespaceRow>>> FindNamespaces(
@@ -96,12 +98,7 @@ class FaultyItems final : public ItemStore {
                                                    const NamespaceDeletion& deletion,
                                                    std::int64_t now_us) override {
     if (absl::Status status = status_(); !status.ok()) return status;
-    std::function<void()> before;
-    {
-      MutexLock lock(mutex_);
-      before = std::exchange(before_deletion_, nullptr);
-    }
-    if (before != nullptr) before();
+    RunOnce(&FaultyItems::before_deletion_);
     return store_.DeleteNamespace(key, deletion, now_us);
   }
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
@@ -136,11 +133,21 @@ class FaultyItems final : public ItemStore {
     return answer;
   }
 
+  void RunOnce(std::function<void()> FaultyItems::*what) MEMORYD_EXCLUDES(mutex_) {
+    std::function<void()> before;
+    {
+      MutexLock lock(mutex_);
+      before = std::exchange(this->*what, nullptr);
+    }
+    if (before != nullptr) before();
+  }
+
   ItemStore& store_;
   const std::function<absl::Status()> status_;
   Mutex mutex_;
   std::deque<Answer> answers_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_list_ MEMORYD_GUARDED_BY(mutex_);
+  std::function<void()> before_read_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_deletion_ MEMORYD_GUARDED_BY(mutex_);
 };
 
