@@ -4,6 +4,20 @@ namespace memoryd {
 
 void PendingRead::Expire() { Fail(StoreUnavailable()); }
 
+bool PendingRead::BeginWrite() {
+  // In this order, since Claim() and Told() come in the other.
+  writes_.store(true);
+  return !finished();
+}
+
+absl::Status PendingRead::Told(const absl::Status& status) const {
+  absl::Status told = Reported(status);
+  if (!writes_.load() || ErrorReason(told) != "STORE_UNAVAILABLE") return told;
+  return Error(absl::StatusCode::kUnavailable, "OUTCOME_UNKNOWN",
+               "the store did not confirm the change in time: all or a part of it may be stored; "
+               "repeat it with the same request_id, or look what is stored where there is none");
+}
+
 bool PendingRead::HasEnded() {
   if (finished()) return true;
   if (watch_ == nullptr || !watch_->IsCancelled()) return false;

@@ -25,7 +25,8 @@ namespace memoryd {
 
 class Calls;
 
-// A read that left the calling thread. Whoever finishes it first decides the reply.
+// A call that left the calling thread. Whoever finishes it first decides the reply. Most only read;
+// one that changes what is stored says so by BeginWrite().
 class PendingRead : public PendingCall {
  public:
   PendingRead(Calls* calls, CallEnd end, Admission::Place place)
@@ -35,9 +36,14 @@ class PendingRead : public PendingCall {
         is_part_(end.is_part),
         place_(std::move(place)) {}
 
-  // Ends the read with an error.
+  // Ends the call with an error.
   virtual void Fail(const absl::Status& status) = 0;
   void Expire() override;
+
+  // To be asked before anything is changed. True: from then on the call ends UNAVAILABLE
+  // `OUTCOME_UNKNOWN` where it would have said that nothing was changed. False: it has been
+  // answered, and nothing may be changed.
+  [[nodiscard]] bool BeginWrite();
 
   bool finished() const { return finished_.load(); }
   // To be asked before work begins. Finishes the read if its caller is gone.
@@ -48,6 +54,8 @@ class PendingRead : public PendingCall {
  protected:
   // True once: the read may be answered, with a result of this status.
   bool Claim(const absl::Status& status);
+  // The error as the caller is told it.
+  absl::Status Told(const absl::Status& status) const;
 
  private:
   Calls& calls_;
@@ -55,6 +63,7 @@ class PendingRead : public PendingCall {
   const bool is_part_;
   const Admission::Place place_;
   std::atomic<bool> finished_{false};
+  std::atomic<bool> writes_{false};
 };
 
 template <typename T>
@@ -67,11 +76,11 @@ class ReadCall final : public PendingRead {
 
   void Finish(absl::StatusOr<T> result) {
     if (!Claim(result.status())) return;
-    if (!result.ok()) result = Reported(result.status());
+    if (!result.ok()) result = Told(result.status());
     done_(std::move(result));
   }
   void Fail(const absl::Status& status) override {
-    if (Claim(status)) done_(Reported(status));
+    if (Claim(status)) done_(Told(status));
   }
 
  private:

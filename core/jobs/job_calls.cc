@@ -51,6 +51,7 @@ void JobCalls::Get(JobKey job, CallEnd end, Done<Job> done) {
 void JobCalls::Submit(WriteRequest write, const std::shared_ptr<ReadCall<Job>>& read, JobKey job) {
   write.key = job.session;
   write.deadline = read->deadline();
+  if (!read->BeginWrite()) return;
   writes_.Submit(std::move(write), [this, read, job = std::move(job)](
                                        const absl::StatusOr<WriteReply>& reply) mutable {
     if (!reply.ok()) {

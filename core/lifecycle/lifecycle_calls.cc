@@ -26,6 +26,7 @@ void LifecycleCalls::ForkSession(ForkRequest request, Done<ForkReply> done) {
   fork.loader = options_.loader;
   fork.writes = options_.writes;
   fork.random = options_.random;
+  fork.begin_write = [read] { return read->BeginWrite(); };
   fork.answered = [read] { return read->finished(); };
   fork.done = [read](absl::StatusOr<ForkReply> reply) { read->Finish(std::move(reply)); };
   std::shared_ptr<CachedSession> source = options_.reader->Acquire(request.source);
@@ -67,6 +68,7 @@ void LifecycleCalls::EraseSubject(EraseRequest request, Done<EraseReceipt> done)
   erase.store = options_.store;
   erase.run = RunFor(read, request.tenant);
   erase.writes = options_.writes;
+  erase.begin_write = [read] { return read->BeginWrite(); };
   erase.now_us = options_.now_us;
   erase.forget = [this](const SessionKey& key) { Forget(key); };
   erase.done = [read](absl::StatusOr<EraseReceipt> receipt) { read->Finish(std::move(receipt)); };

@@ -43,6 +43,8 @@ bool IsOfOther(const std::optional<NamespaceRow>& row, std::string_view subject)
   return row.has_value() && !subject.empty() && row->subject != subject;
 }
 
+absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the call any more"); }
+
 std::int64_t CountedBytes(const NamespaceKey& key, const NamespaceRow& row) {
   return memoryd::CountedBytes(key.path, row.subject, row.config);
 }
@@ -61,7 +63,9 @@ absl::StatusOr<bool> NamespaceCalls::IsKept(const NamespaceKey& key,
 
 absl::StatusOr<bool> NamespaceCalls::WriteRow(const NamespaceKey& key,
                                               const NamespaceChange& change,
-                                              const std::optional<NamespaceRow>& row) {
+                                              const std::optional<NamespaceRow>& row,
+                                              PendingRead& call) {
+  if (!call.BeginWrite()) return NobodyWaits();
   ItemQuota& quota = options_.writes->quota();
   TenantUsage growth{.bytes = memoryd::CountedBytes(key.path, change.subject, change.config)};
   if (row.has_value()) growth.bytes -= CountedBytes(key, *row);
@@ -74,7 +78,8 @@ absl::StatusOr<bool> NamespaceCalls::WriteRow(const NamespaceKey& key,
   return written;
 }
 
-absl::Status NamespaceCalls::Ensure(const ItemBatch& batch, const NamespaceSettings& settings) {
+absl::Status NamespaceCalls::Ensure(const ItemBatch& batch, const NamespaceSettings& settings,
+                                    PendingRead& call) {
   const NamespaceKey& key = batch.key;
   for (int i = 0; i < kTries; ++i) {
     MEMORYD_ASSIGN_OR_RETURN(const auto rows, options_.store->FindNamespaces({&key, 1}));
@@ -93,7 +98,7 @@ absl::Status NamespaceCalls::Ensure(const ItemBatch& batch, const NamespaceSetti
     if (!batch.subject.empty()) config.subject = batch.subject;
     NamespaceChange change = ChangeTo(config, 0);
     change.begun_us = batch.begun_us;
-    MEMORYD_ASSIGN_OR_RETURN(const bool written, WriteRow(key, change, std::nullopt));
+    MEMORYD_ASSIGN_OR_RETURN(const bool written, WriteRow(key, change, std::nullopt, call));
     if (written) return absl::OkStatus();
   }
   return NamespaceErased();
@@ -138,7 +143,7 @@ void NamespaceCalls::Write(ItemBatch batch, NamespaceSettings settings, std::siz
                                   .subject = asked->batch.subject,
                                   .request_id = asked->batch.request_id,
                                   .begun_us = asked->batch.begun_us}] {
-                 const absl::Status status = Ensure(batch, settings);
+                 const absl::Status status = Ensure(batch, settings, *read);
                  read->Finish(status.ok() ? absl::StatusOr<Ensured>(Ensured()) : status);
                });
 }
@@ -161,14 +166,16 @@ void NamespaceCalls::Update(NamespaceKey key, NamespaceSettings settings, std::s
   const std::string tenant = key.tenant;
   const auto read = options_.calls->Begin<NamespaceRow>(tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
-  RunWithQuota(tenant, read,
-               [this, read, key = std::move(key), settings = std::move(settings),
-                subject = std::move(subject)] { read->Finish(UpdateNow(key, settings, subject)); });
+  RunWithQuota(
+      tenant, read,
+      [this, read, key = std::move(key), settings = std::move(settings),
+       subject = std::move(subject)] { read->Finish(UpdateNow(key, settings, subject, *read)); });
 }
 
 absl::StatusOr<NamespaceRow> NamespaceCalls::UpdateNow(const NamespaceKey& key,
                                                        NamespaceSettings settings,
-                                                       const std::string& subject) {
+                                                       const std::string& subject,
+                                                       PendingRead& call) {
   if (!subject.empty()) settings.subject = subject;
   const ItemView view(options_.store, subject);
   for (int i = 0; i < kTries; ++i) {
@@ -183,7 +190,7 @@ absl::StatusOr<NamespaceRow> NamespaceCalls::UpdateNow(const NamespaceKey& key,
     }
     config.Apply(settings);
     MEMORYD_ASSIGN_OR_RETURN(const bool written,
-                             WriteRow(key, ChangeTo(config, expected_version), rows.front()));
+                             WriteRow(key, ChangeTo(config, expected_version), rows.front(), call));
     if (!written) continue;
     MEMORYD_ASSIGN_OR_RETURN(const auto changed, view.FindNamespace(key));
     if (changed.has_value()) return *changed;
@@ -206,10 +213,11 @@ void NamespaceCalls::Delete(NamespaceKey key, bool recursive, std::string subjec
 
 absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& key, bool recursive,
                                                           const std::string& subject,
-                                                          const PendingRead& read) {
+                                                          PendingRead& read) {
   const ItemView view(options_.store, subject);
   NamespaceCounts counts;
   const auto remove = [&](const NamespacePath& path, const NamespaceRow& row) -> absl::Status {
+    if (!read.BeginWrite()) return NobodyWaits();
     MEMORYD_ASSIGN_OR_RETURN(const DeletedNamespace deleted,
                              options_.store->DeleteNamespace(
                                  {key.tenant, path}, {.subject = subject}, options_.now_us()));
@@ -230,7 +238,7 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
     MEMORYD_ASSIGN_OR_RETURN(const std::vector<ListedNamespace> page,
                              view.ListNamespaces(key.tenant, key.path, after, kListedAtOnce));
     for (const ListedNamespace& listed : page) {
-      if (read.finished()) return absl::CancelledError("nobody waits for the call any more");
+      if (read.finished()) return NobodyWaits();
       MEMORYD_RETURN_IF_ERROR(remove(listed.path, listed.row));
     }
     if (std::ssize(page) < kListedAtOnce) break;
@@ -342,7 +350,8 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
     config.subject = target.has_value() ? target->subject : request_.subject;
     const NamespaceChange change =
         ChangeTo(config, target.has_value() ? target->config_version : 0);
-    MEMORYD_ASSIGN_OR_RETURN(const bool written, calls_.WriteRow(batch.key, change, target));
+    MEMORYD_ASSIGN_OR_RETURN(const bool written,
+                             calls_.WriteRow(batch.key, change, target, *read_));
     if (!written) return NamespaceExists();
     return batch;
   }

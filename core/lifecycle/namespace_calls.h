@@ -77,17 +77,17 @@ class NamespaceCalls {
   // Makes the namespace with these settings, unless it is there with them, or the batch that wants
   // them is a repeated one: that gets its reply, whatever has become of the namespace since.
   // `batch`: without its writes.
-  absl::Status Ensure(const ItemBatch& batch, const NamespaceSettings& settings);
+  absl::Status Ensure(const ItemBatch& batch, const NamespaceSettings& settings, PendingRead& call);
   // ItemStore::WriteNamespace over `row`, within the tenant's quota.
   absl::StatusOr<bool> WriteRow(const NamespaceKey& key, const NamespaceChange& change,
-                                const std::optional<NamespaceRow>& row);
+                                const std::optional<NamespaceRow>& row, PendingRead& call);
   // As Calls::Run, once it is known what the tenant has stored, if it has a quota.
   void RunWithQuota(const std::string& tenant, const std::shared_ptr<PendingRead>& read,
                     Executor::Task task);
   absl::StatusOr<NamespaceRow> UpdateNow(const NamespaceKey& key, NamespaceSettings settings,
-                                         const std::string& subject);
+                                         const std::string& subject, PendingRead& call);
   absl::StatusOr<NamespaceCounts> DeleteNow(const NamespaceKey& key, bool recursive,
-                                            const std::string& subject, const PendingRead& read);
+                                            const std::string& subject, PendingRead& read);
 
   const Options options_;
 };

@@ -302,6 +302,37 @@ TEST_F(LimitedNamespaceCallsTest, ManyNamespacesOfSmallItemsReachTheQuota) {
   EXPECT_TRUE(Put({"n", "1"}, "k2").ok());
 }
 
+TEST_F(NamespaceCallsTest, WhatEndsWhileItWritesDoesNotSayThatNothingWasChanged) {
+  const auto expire = [this] { engine_->ExpirePending(); };
+  const auto update = [this] {
+    return ErrorReason(ResultOf<NamespaceRow>([&](auto done) {
+                         engine_->namespaces().Update(Key({"a"}), OfSubject("ada"), {}, {Far()},
+                                                      std::move(done));
+                       }).status());
+  };
+  ASSERT_TRUE(Put({"a"}, "k").ok());
+
+  store_->Items().BeforeNextWrite(expire);
+  EXPECT_EQ(update(), "OUTCOME_UNKNOWN");
+  store_->Items().BeforeNextWrite(expire);
+  EXPECT_EQ(ErrorReason(Put({"b"}, "k", OfSubject("ada"))), "OUTCOME_UNKNOWN");
+
+  store_->Items().BeforeNextList(expire);
+  EXPECT_EQ(ErrorReason(Copy({"a"}, {"t"}).status()), "STORE_UNAVAILABLE");
+  EXPECT_EQ(Count({"t"}), -1);
+  // The first write is the configuration, the second the items.
+  store_->Items().BeforeNextWrite([&] { store_->Items().BeforeNextWrite(expire); });
+  EXPECT_EQ(ErrorReason(Copy({"a"}, {"t"}).status()), "OUTCOME_UNKNOWN");
+  EXPECT_TRUE(engine_->Drain(Far()));
+  EXPECT_EQ(Count({"t"}), 1);
+
+  Start(Options());
+  store_->Items().BeforeNextDeletion(expire);
+  EXPECT_EQ(ErrorReason(Delete({"t"}, false).status()), "OUTCOME_UNKNOWN");
+  EXPECT_TRUE(engine_->Drain(Far()));
+  EXPECT_EQ(Count({"t"}), -1);
+}
+
 // A frame of the stack for each would be more than there is.
 TEST_F(NamespaceCallsTest, AnyNumberOfEmptyNamespacesIsCopied) {
   constexpr int kNamespaces = 10'000;

@@ -344,6 +344,10 @@ void SessionFork::Publish() {
     if (!status.ok()) {
       self->Fail(std::move(status));
     } else if (self->SourceStands()) {
+      if (!self->options_.begin_write()) {
+        self->Fail(absl::CancelledError("nobody waits for the copy any more"));
+        return;
+      }
       const SessionRow& copy = self->staged_->row;
       self->staged_->usage = StoredUsage(copy);
       WriteRequest publish;

@@ -56,6 +56,8 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
     const BodyReader* bodies = nullptr;
     // Has a reader run the task. Must not block, nor refuse.
     std::function<void(std::function<void()>)> run;
+    // Asked before the write that makes the copy. False: nobody waits for it any more.
+    std::function<bool()> begin_write;
     SessionLoader* loader = nullptr;
     WriteQueue* writes = nullptr;
     std::function<std::uint64_t()> random;

@@ -29,6 +29,8 @@ bool HandsOn(const SessionRow& row) {
                      });
 }
 
+absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the erasure any more"); }
+
 }  // namespace
 
 void SubjectErase::Start() {
@@ -103,6 +105,10 @@ void SubjectErase::EraseNamespaces() {
       items.ListNamespaces(request_.tenant, {}, "", request_.subject, kNamespacesAtOnce);
   if (!found.ok()) {
     options_.done(found.status());
+    return;
+  }
+  if (!found->empty() && !options_.begin_write()) {
+    options_.done(NobodyWaits());
     return;
   }
   for (const ListedNamespace& listed : *found) {
@@ -209,6 +215,10 @@ void SubjectErase::Submit(WriteCommand command, const SessionKey& key,
   write.command = std::move(command);
   write.key = key;
   write.deadline = request_.deadline;
+  if (!options_.begin_write()) {
+    options_.done(NobodyWaits());
+    return;
+  }
   options_.writes->Submit(std::move(write), [self = shared_from_this(), then = std::move(then)](
                                                 const absl::StatusOr<WriteReply>& reply) {
     if (!reply.ok()) {

@@ -49,6 +49,8 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
     // Has a reader run the task. Must not block, nor refuse.
     std::function<void(std::function<void()>)> run;
     WriteQueue* writes = nullptr;
+    // Asked before anything is erased. False: nobody waits for it any more.
+    std::function<bool()> begin_write;
     std::function<std::int64_t()> now_us;
     // Lets go of what is in memory of a session that is no more.
     std::function<void(const SessionKey&)> forget;

@@ -147,6 +147,26 @@ TEST_F(SubjectEraseTest, ANamespaceThatIsGivenAwayMeanwhileStays) {
   EXPECT_FALSE(row("b").has_value());
 }
 
+TEST_F(SubjectEraseTest, WhatEndsWhileItErasesDoesNotSayThatNothingWasChanged) {
+  const std::vector<std::string> names = {"a"};
+  const NamespaceKey key{"tenant", NamespacePath::Make(FieldPath(), "namespace", names).value()};
+  const auto erase_while = [&](const std::function<void()>& what) {
+    EXPECT_TRUE(real_->Items().WriteNamespace(key, {.subject = "ada"}, 1).value());
+    store_->Items().BeforeNextDeletion(what);
+    std::string reason = ErrorReason(Erase("ada").status());
+    // An erasure that was answered may still be at it.
+    EXPECT_TRUE(engine_->Drain(Far()));
+    Start(Options());
+    return reason;
+  };
+  EXPECT_EQ(erase_while([this] { engine_->ExpirePending(); }), "OUTCOME_UNKNOWN");
+  EXPECT_EQ(erase_while([this] { store_->FailReads(absl::UnavailableError("down")); }),
+            "OUTCOME_UNKNOWN");
+  EXPECT_EQ(ErrorReason(Erase("ada").status()), "STORE_UNAVAILABLE") << "it had not begun";
+  store_->FailReads(absl::OkStatus());
+  EXPECT_TRUE(MustErase("ada").purged);
+}
+
 // An erasure whose writes change nothing, all of it on this thread.
 class IdleErase : private WriteQueue {
  public:
@@ -154,6 +174,7 @@ class IdleErase : private WriteQueue {
     options_.store = store;
     options_.run = [](const std::function<void()>& task) { task(); };
     options_.writes = this;
+    options_.begin_write = [] { return true; };
     options_.now_us = [] { return std::int64_t{1}; };
     options_.forget = [](const SessionKey&) {};
     options_.done = [this](absl::StatusOr<EraseReceipt> receipt) { receipt_ = std::move(receipt); };

@@ -44,6 +44,12 @@ class FaultyItems final : public ItemStore {
     before_read_ = std::move(what);
   }
 
+  // What happens before a batch or a configuration is written next.
+  void BeforeNextWrite(std::function<void()> what) MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    before_write_ = std::move(what);
+  }
+
   // What happens before the next namespace is deleted.
   void BeforeNextDeletion(std::function<void()> what) MEMORYD_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
@@ -52,6 +58,7 @@ class FaultyItems final : public ItemStore {
 
   std::vector<ItemBatchResult> WriteItems(std::span<const ItemBatch> batches,
                                           std::int64_t now_us) override MEMORYD_EXCLUDES(mutex_) {
+    RunOnce(&FaultyItems::before_write_);
     std::vector<ItemBatchResult> results;
     // One by one, so that a batch that is answered here hurts no other.
     for (const ItemBatch& batch : batches) {
@@ -92,6 +99,7 @@ class FaultyItems final : public ItemStore {
   absl::StatusOr<bool> WriteNamespace(const NamespaceKey& key, const NamespaceChange& change,
                                       std::int64_t now_us) override {
     if (absl::Status status = status_(); !status.ok()) return status;
+    RunOnce(&FaultyItems::before_write_);
     return store_.WriteNamespace(key, change, now_us);
   }
   absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
@@ -148,6 +156,7 @@ class FaultyItems final : public ItemStore {
   std::deque<Answer> answers_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_list_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_read_ MEMORYD_GUARDED_BY(mutex_);
+  std::function<void()> before_write_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_deletion_ MEMORYD_GUARDED_BY(mutex_);
 };
 
