@@ -2,8 +2,8 @@
 #
 # `make help` prints sections, `##@ title`, and targets, each with the line `## text` before it.
 .PHONY: help run build test dist image chart clean check format lint-python analyze docs fuzz \
-	fuzz-corpus environment goldens test-upstream client-restarts local-rounds tokens test-locomo \
-	test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
+	fuzz-corpus environment goldens test-upstream test-frameworks client-restarts local-rounds tokens \
+	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
 	bench-retention bench-fork bench-langgraph test-mcp deploy-test image-test debian13-test experimental-test
@@ -109,6 +109,16 @@ test-upstream: environment
 	@$(python) tests/upstream/langchain.py $(ARGS)
 	@$(python) tests/upstream/autogen.py
 	@$(python) tests/upstream/openai_agents.py $(ARGS)
+
+## Test in full the frameworks that have environments of their own.
+# Each compares 2,000 random calls with the library's own store, and kills its example at each call.
+# CrewAI's fresh install, of a gigabyte, is here and not in CI.
+test-frameworks: environment
+	@for file in tests/frameworks/test_*.py; do \
+		name=$${file#tests/frameworks/test_}; \
+		$(with_postgres) $(python) tests/frameworks/run.py $${name%.py} --full || failed=1; \
+	done; [ -z "$$failed" ]
+	@$(python) tests/clients/fresh_install.py --extras crewai
 
 ## Restart the server under a client again and again. PUTS=10000 RESTARTS=20
 PUTS ?= 10000
