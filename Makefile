@@ -110,15 +110,18 @@ test-upstream: environment
 	@$(python) tests/upstream/autogen.py
 	@$(python) tests/upstream/openai_agents.py $(ARGS)
 
-## Test in full the frameworks that have environments of their own.
+## Test in full the frameworks that have environments of their own. ADK=checkout: its own tests too
 # Each compares 2,000 random calls with the library's own store, and kills its example at each call.
-# CrewAI's fresh install, of a gigabyte, is here and not in CI.
+# The checkout is one of google/adk-python. CrewAI's fresh install, of a gigabyte, is here and not in CI.
 test-frameworks: environment
 	@for file in tests/frameworks/test_*.py; do \
 		name=$${file#tests/frameworks/test_}; \
 		$(with_postgres) $(python) tests/frameworks/run.py $${name%.py} --full || failed=1; \
 	done; [ -z "$$failed" ]
 	@$(python) tests/clients/fresh_install.py --extras crewai
+ifdef ADK
+	@$(python) tests/upstream/google_adk.py $(ADK)
+endif
 
 ## Restart the server under a client again and again. PUTS=10000 RESTARTS=20
 PUTS ?= 10000
