@@ -6,7 +6,8 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph test-mcp deploy-test image-test debian13-test experimental-test
+	bench-retention bench-fork bench-langgraph test-mcp deploy-test dist-test \
+	image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
 
@@ -32,10 +33,9 @@ build:
 test:
 	@tools/test.sh
 
-## Make what is released, wheels, tarball and Debian package, into dist/; install and try each
+## Make what is released, wheels, tarball and Debian packages, into dist/
 dist:
 	@tools/dist/make.sh
-	@tools/dist/test.sh
 
 ## Build the image as memoryd:VERSION by docker, podman or buildah. IMAGE=name names it
 image:
@@ -282,6 +282,10 @@ bench-langgraph: bench-environment
 	@build/bench-venv/bin/python tests/benchmark/graphs.py $(ARGS)
 
 ##@ For maintainers: packages and deployment
+
+## Install and use each file of dist/; as root in minimal Debian 12 and 13 too
+dist-test:
+	@tools/dist/test.sh
 
 ## Check chart, alerts and dashboard by helm, Kubernetes' schemas, kube-score and Prometheus
 deploy-test:
