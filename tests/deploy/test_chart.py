@@ -648,6 +648,15 @@ def test_notes_say_what_is_open_and_how_to_close_it(notes, values, first, found)
     assert ("the volume memory-memory" in text) == (REPLICA in found)
 
 
+def test_notes_show_a_first_memory_where_no_token_is_wanted(notes):
+    for values in ([], ["agent.image=a"]):
+        assert 'exec deployment/memory -c memoryd -- memoryd put s1 "' in notes(*sets(*values))
+    for values in (["tls.secret=t"], ["credentialsSecret=c"]):
+        assert "exec" not in notes(*sets(*values))
+    assert "MEMORYD_TARGET=memory.default:50051" in notes()
+    assert "MEMORYD_TARGET" not in notes(*sets("agent.image=a"))
+
+
 def test_notes_tell_of_certificates_and_of_an_image_that_nobody_publishes(notes):
     text = notes(*sets("tls.secret=t", "tls.clientCertificates=true"))
     assert "Every holder of a certificate of the authority has all rights" in text
