@@ -12,15 +12,15 @@ from support.paths import REPOSITORY
 _ARCHIVES = REPOSITORY / "build/dist/roots"
 
 
-def archive(suite: str, with_systemd: bool) -> pathlib.Path:
-    """That of a minimal Debian, by mmdebstrap where it is missing."""
-    path = _ARCHIVES / f"{suite}{'-systemd' if with_systemd else ''}.tar"
+def archive(suite: str, package: str = "") -> pathlib.Path:
+    """That of a minimal Debian, with `package` where it is named; made by mmdebstrap where it is missing."""
+    path = _ARCHIVES / f"{suite}{package and '-'}{package}.tar"
     if not path.exists():
         _ARCHIVES.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_suffix(".new.tar")
         subprocess.run(
             ["mmdebstrap", "--quiet", "--variant=minbase", "--dpkgopt=force-unsafe-io",
-             f"--include=ca-certificates{',systemd' if with_systemd else ''}", suite, unfinished], check=True)
+             f"--include=ca-certificates,{package}", suite, unfinished], check=True)
         unfinished.rename(path)
     return path
 

@@ -44,8 +44,7 @@ def later(package, tmp_path_factory) -> pathlib.Path:
 
 @pytest.fixture(params=["bookworm", "bookworm-systemd", "trixie", "trixie-systemd"])
 def root(request, tmp_path) -> DebianRoot:
-    suite, _, systemd = request.param.partition("-")
-    return DebianRoot(archive(suite, bool(systemd)), tmp_path)
+    return DebianRoot(archive(*request.param.split("-")), tmp_path)
 
 
 def settings_of(root: DebianRoot) -> str:
