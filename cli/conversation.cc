@@ -61,6 +61,11 @@ absl::StatusOr<std::string> GivenText(const Arguments& arguments) {
   return text;
 }
 
+// "1 message", "2 messages".
+std::string Messages(int count) {
+  return fmt::format("{} {}", count, count == 1 ? "message" : "messages");
+}
+
 void Print(Printer& printer, std::string_view what,
            const google::protobuf::RepeatedPtrField<std::string>& names) {
   if (names.empty()) return;
@@ -130,7 +135,7 @@ absl::Status Get(Connection& connection, Printer& printer, const Arguments& argu
   for (const v1::Message& message : response.messages()) {
     printer.Print(ConversationLines(message, printer.colour()));
   }
-  printer.Print(fmt::format("\n{} messages, {} of {} tokens\n", response.messages_size(),
+  printer.Print(fmt::format("\n{}, {} of {} tokens\n", Messages(response.messages_size()),
                             response.token_count(), response.limit()));
   Print(printer, "blocks used", response.blocks_used());
   Print(printer, "blocks left out", response.blocks_dropped());
@@ -230,7 +235,7 @@ absl::Status Context(Connection& connection, Printer& printer, const Arguments& 
   for (const v1::Message& shown : response.messages()) {
     printer.Print(ConversationLines(shown, printer.colour()));
   }
-  printer.Print(fmt::format("\n{} messages, {} inserted by memory\n", response.messages_size(),
+  printer.Print(fmt::format("\n{}, {} inserted by memory\n", Messages(response.messages_size()),
                             response.insertions_size()));
   Print(printer, "blocks used", response.blocks_used());
   Print(printer, "blocks left out", response.blocks_dropped());

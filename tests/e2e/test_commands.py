@@ -59,7 +59,7 @@ def test_a_text_may_come_from_standard_input(calls, commands, session_id):
     done = commands.run("put", session_id, "-", input="one\ntwo\n")
     assert done.returncode == 0, done
     assert [m.text for m in calls.all_messages(session_id)] == ["one\ntwo"]
-    assert "user:\n  | one\n  | two\n" in commands.text("get", session_id)
+    assert "user:\n  | one\n  | two\n\n1 message, " in commands.text("get", session_id)
     commands.text("put", session_id, "--", "--not an option")
     commands.text("put", session_id, "- buy milk")
     assert [m.text for m in calls.all_messages(session_id)][1:] == ["--not an option", "- buy milk"]
@@ -92,7 +92,7 @@ def test_a_session_that_is_not_there_is_not_found(calls, commands, session_id):
     for command in ("get", "messages list", "jobs list"):
         commands.text(*command.split(), session_id)
     assert "nothing found\n" in commands.text("query", session_id, "dog")
-    assert "user: dog\n" in commands.text("context", session_id, "dog")
+    assert "user: dog\n\n1 message, 0 inserted by memory\n" in commands.text("context", session_id, "dog")
 
 
 @pytest.mark.parametrize("seconds", ("1e18", "3601", "-1", "nan", "inf", "soon"))
