@@ -14,7 +14,7 @@ import multiprocessing
 import pathlib
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import processes
@@ -48,12 +48,15 @@ def threads(user: User, callers: int, seconds: float) -> Sample:
         return _sample(latencies, time.perf_counter() - begin)
 
 
-def coroutines(user: AsyncUser, callers: int, seconds: float) -> Sample:
+def coroutines(user: AsyncUser, callers: int, seconds: float,
+               clocks: Callable[[], Sequence[float]] | None = None) -> Sample:
+    """With `clocks`, `spent` of the sample is how far each of them has gone on a call."""
     async def measure() -> Sample:
         async with contextlib.AsyncExitStack() as stack:
             calls = [await user(stack) for _ in range(callers)]
             for call in calls:
                 await call()
+            before = clocks() if clocks else ()
             begin = time.perf_counter()
 
             async def repeat(call: Callable[[], Awaitable[object]]) -> list[float]:
@@ -66,7 +69,11 @@ def coroutines(user: AsyncUser, callers: int, seconds: float) -> Sample:
                 return latencies
 
             latencies = list(itertools.chain(*await asyncio.gather(*map(repeat, calls))))
-            return _sample(latencies, time.perf_counter() - begin)
+            sample = _sample(latencies, time.perf_counter() - begin)
+            if clocks:
+                sample["spent"] = [(after - first) / len(latencies)
+                                   for first, after in zip(before, clocks(), strict=True)]
+            return sample
 
     return asyncio.run(measure())
 

@@ -9,7 +9,8 @@ synchronous_commit on; `--folder` is where it lies. Server, PostgreSQL and calle
 Callers are coroutines of one event loop. Each has a namespace or a thread of its own, and they
 share one store or checkpointer. Every round runs each leg once, memoryd's right beside the other's,
 and every second round backwards. A ratio is memoryd's calls a second over the other's in the same
-round; shown are its median, the lowest and the highest.
+round; shown are its median, the lowest and the highest. Beside it stands the CPU time a call: of
+the callers, and of what serves them, which is PostgreSQL, and memoryd on one side.
 
   put      store: an item under a new key
   get      store: one of 100 items
@@ -30,6 +31,7 @@ import pathlib
 import statistics
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -155,7 +157,7 @@ LEGS: dict[str, tuple[bool, Caller, int]] = {
 
 
 def run_leg(open_one: Open, caller: Caller, calls: int, count: int, messages: int,
-            seconds: float) -> Sample:
+            seconds: float, served: Callable[[], float]) -> Sample:
     opened: list[Any] = []
 
     async def user(stack: contextlib.AsyncExitStack) -> Callable[[], Awaitable[object]]:
@@ -163,8 +165,9 @@ def run_leg(open_one: Open, caller: Caller, calls: int, count: int, messages: in
             opened.append(await open_one(stack))
         return await caller(opened[0], messages)
 
-    sample = callers.coroutines(user, count, seconds)
-    return {**sample, "ops_per_second": calls * sample["ops_per_second"]}
+    sample = callers.coroutines(user, count, seconds, lambda: (time.process_time(), served()))
+    return {**sample, "ops_per_second": calls * sample["ops_per_second"],
+            "cpu": [1e6 * spent / calls for spent in sample["spent"]]}
 
 
 def theirs(database: str, is_saver: bool, count: int) -> Open:
@@ -199,15 +202,20 @@ def shown(found: Sequence[float], digits: int) -> str:
             f"({min(found):,.{digits}f} to {max(found):,.{digits}f})")
 
 
-def report(samples: dict[tuple[str, int, str], list[float]], given: argparse.Namespace) -> None:
-    print("\n| calls/s | callers | memoryd | LangGraph's | memoryd / LangGraph's |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+def report(samples: dict[tuple[str, int, str], list[Sample]], given: argparse.Namespace) -> None:
+    print("\n| calls/s | callers | memoryd | LangGraph's | memoryd / LangGraph's |"
+          " CPU µs of the callers + the servers |")
+    print("| --- | ---: | ---: | ---: | ---: | --- |")
     for name in given.only:
         for count in given.callers:
-            mine, other = samples[name, count, "memoryd"], samples[name, count, "postgres"]
+            mine, other = ([one["ops_per_second"] for one in samples[name, count, side]]
+                           for side in ("memoryd", "postgres"))
             ratios = [one / two for one, two in zip(mine, other, strict=True)]
+            cpu = [" + ".join(f"{statistics.median(part):.0f}" for part in
+                              zip(*(one["cpu"] for one in samples[name, count, side]), strict=True))
+                   for side in ("memoryd", "postgres")]
             print(f"| {name} | {count} | {shown(mine, 0)} | {shown(other, 0)} "
-                  f"| {shown(ratios, 2)} × |")
+                  f"| {shown(ratios, 2)} × | {cpu[0]}, beside {cpu[1]} |")
 
 
 def measure(given: argparse.Namespace, folder: pathlib.Path) -> None:
@@ -216,20 +224,25 @@ def measure(given: argparse.Namespace, folder: pathlib.Path) -> None:
         server = processes.Server(
             [given.binary, "--listen=127.0.0.1:0", f"--store={postgres.database('memoryd')}"],
             folder / "memoryd.log")
+
+        def served() -> float:
+            return server.cpu_seconds() + postgres.cpu_seconds()
+
         try:
             legs = [(name, count, side) for name in given.only for count in given.callers
                     for side in ("memoryd", "postgres")]
-            samples: dict[tuple[str, int, str], list[float]] = {leg: [] for leg in legs}
+            samples: dict[tuple[str, int, str], list[Sample]] = {leg: [] for leg in legs}
             for number in range(given.rounds):
                 for name, count, side in legs if number % 2 == 0 else reversed(legs):
                     is_saver, caller, calls = LEGS[name]
                     opened = (ours(server.target, is_saver) if side == "memoryd"
                               else theirs(database, is_saver, count))
-                    sample = run_leg(opened, caller, calls, count, given.messages, given.seconds)
-                    samples[name, count, side].append(sample["ops_per_second"])
+                    sample = run_leg(
+                        opened, caller, calls, count, given.messages, given.seconds, served)
+                    samples[name, count, side].append(sample)
                     print(f"  {number + 1}/{given.rounds} {name} {count} {side}: "
-                          f"{sample['ops_per_second']:,.0f} /s, p50 {sample['p50_us']:,.0f} µs",
-                          flush=True)
+                          f"{sample['ops_per_second']:,.0f} /s, p50 {sample['p50_us']:,.0f} µs, "
+                          f"CPU {sample['cpu'][0]:.0f} + {sample['cpu'][1]:.0f} µs", flush=True)
             report(samples, given)
         finally:
             server.stop()
