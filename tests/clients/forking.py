@@ -232,6 +232,43 @@ def calls_of_other_threads() -> None:
 
 
 @case
+def items_of_event_loops() -> None:
+    """Threads wait for them inside gRPC, in each process its own. Each is stored once."""
+    memory = async_client()
+    stop = threading.Event()
+    path = ("forks", SESSION)
+
+    async def raise_counter(key: str, times: int) -> None:
+        for _ in range(times):
+            found = await memory.get_item(path, key)
+            count, version = (found.value, found.version) if found else (0, 0)
+            await memory.put_item(path, key, count + 1, expected_version=version)
+
+    async def several(name: str, times: int) -> None:
+        await asyncio.gather(*(raise_counter(f"{name}{at}", times) for at in range(3)))
+        found = [item.value async for item in memory.list_items(path, key_prefix=name)]
+        assert len(found) == 3 and len(set(found)) == 1, found
+
+    rounds = 0
+
+    def keep_storing() -> None:
+        nonlocal rounds
+        while not stop.is_set():
+            asyncio.run(several("parent", 2))
+            rounds += 1
+
+    thread = threading.Thread(target=keep_storing)
+    thread.start()
+    for child in range(6):
+        in_child(lambda name=f"child{child}": asyncio.run(several(name, 2)))
+    stop.set()
+    thread.join()
+    asyncio.run(several("parent", 1))
+    found = asyncio.run(memory.get_item(path, "parent0"))
+    assert found is not None and found.value == 2 * rounds + 1
+
+
+@case
 def a_call_that_waits() -> None:
     """The server answers only a Put that comes again, or one of asyncio's at CountMessages."""
     answers: list[object] = []

@@ -52,7 +52,7 @@ def run(case: str, target: str, session_id: str = "s", **variables: str) -> None
 
 @pytest.mark.parametrize("case", [
     "clients", "clients never used before", "closing", "children that make no call", "pools",
-    "calls of other threads", "a child that forks at once", "a call that has no time",
+    "calls of other threads", "items of event loops", "a child that forks at once", "a call that has no time",
     "iterators", "grpc first", "llama index", "langchain", "autogen"])
 def test_a_process_forks(server, session_id, case):
     run(case, server.target, session_id)

@@ -123,15 +123,17 @@ _registering = Lock()
 
 class Inside:
     """While it lasts the thread may be inside gRPC, and no other thread forks. `channel` is that of
-    the call that it waits for, for a fork to interrupt."""
+    the call that it waits for, for a fork to interrupt. `other` is the thread that is inside, where
+    that is not the one that enters."""
 
-    def __init__(self, channel: Channel | None = None) -> None:
+    def __init__(self, channel: Channel | None = None, other: int | None = None) -> None:
         self._channel = channel
+        self._other = other
 
     def __enter__(self) -> None:
         thread = threading.get_ident()
         self._process = _process
-        self._entry = (thread, self._channel)
+        self._entry = (thread if self._other is None else self._other, self._channel)
         with self._process.changed:
             # A handler of a signal may call while the thread is inside or forks.
             while self._process.forking and thread not in self._process.forking and not any(

@@ -155,9 +155,11 @@ class _Line:
         for one in gathered:
             if end - one.end < _SAME_END_SECONDS:
                 one.timer.cancel()
-        request = wire.BatchItemsRequest()
-        for one in gathered:
-            request.batches.extend(one.call.request.batches)
+        request = gathered[0].call.request
+        if len(gathered) > 1:
+            request = wire.BatchItemsRequest()
+            for one in gathered:
+                request.batches.extend(one.call.request.batches)
         seconds = max(0.0, end - asyncio.get_running_loop().time())
         try:
             reply = await self._send(
@@ -167,14 +169,17 @@ class _Line:
                 raise
             await self._make_again(gathered)
             return
+        if len(gathered) == 1:
+            if not gathered[0].future.done():
+                _settle(gathered[0].future, gathered[0].call, reply)
+            return
         again: list[_Waiting] = []
         start = 0
         for one in gathered:
             to = start + len(one.call.request.batches)
             outcomes = reply.outcomes[start:to]
             start = to
-            if len(gathered) > 1 and any(
-                    each.error.reason in TOO_MUCH_AT_ONCE for each in outcomes):
+            if any(each.error.reason in TOO_MUCH_AT_ONCE for each in outcomes):
                 again.append(one)
             elif not one.future.done():
                 _settle(one.future, one.call, wire.BatchItemsResponse(outcomes=outcomes))

@@ -27,6 +27,7 @@ from memoryd import (
     _loops,
     _memory_spans,
     _steps,
+    _waiting,
     users,
 )
 from memoryd.client import as_method
@@ -315,6 +316,11 @@ class AsyncClient:
                 return await _awaited(sent)
         opened = self._channel.opened(options["timeout"])
         with opened.interruptible():
+            if _item_calls.is_brief(call):
+                found = await _waiting.reply(self._channel, opened, call.rpc.path, call.rpc.reply,
+                                             call.request, options)
+                if found is not None:
+                    return found[0]
             with _channels.Inside():
                 sent = opened.sent(call.rpc.path, call.rpc.reply, call.request, options)
             return await _awaited(sent)
