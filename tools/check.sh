@@ -76,10 +76,17 @@ sanitize() {
 sanitize asan
 $results step 'reference of the settings' tools/write_reference.py --check build/asan/bin/memoryd
 # The server that is shipped, but for failpoints that end it, and what it is preloaded with.
-$results step 'torture build' tools/build.sh release memoryd_failpoints disk_faults
+$results step 'torture build' tools/build.sh release memoryd memoryd_failpoints disk_faults
 for store in sqlite postgresql; do
   MEMORYD_TEST_BINARY=$PWD/build/bin/memoryd_failpoints $results step "torture, $store" \
     build/venv/bin/python tests/torture/run.py --failpoints --seconds 60 --store "$store"
+done
+# Adapters of frameworks that have environments of their own, which would take `make test` past its time.
+for name in google-adk agent-framework; do
+  $results step "fresh install of $name" build/venv/bin/python tests/clients/fresh_install.py --extras "$name"
+done
+for name in crewai google_adk agent_framework; do
+  $with_postgres $results step "$name" build/venv/bin/python tests/frameworks/run.py "$name"
 done
 # Each of these takes half an hour on a slow machine. CHECK_UNTIL is a time in seconds since 1970: what
 # has not begun by then is left out, and the summary says so.

@@ -47,13 +47,6 @@ $results step 'fresh install of pydantic-ai' $python tests/clients/fresh_install
 $results step 'fresh install of mcp' $python tests/clients/fresh_install.py --extras mcp
 $results step 'tests of openai-agents' $python tests/upstream/openai_agents.py
 $results step 'fresh install of anthropic' $python tests/clients/fresh_install.py --extras anthropic
-$results step 'fresh install of google-adk' $python tests/clients/fresh_install.py \
-  --extras google-adk
-$results step 'fresh install of agent-framework' $python tests/clients/fresh_install.py \
-  --extras agent-framework
-$with_postgres $results step 'crewai' $python tests/frameworks/run.py crewai
-$with_postgres $results step 'google-adk' $python tests/frameworks/run.py google_adk
-$with_postgres $results step 'agent-framework' $python tests/frameworks/run.py agent_framework
 $results step 'C++ quickstart' tests/clients/cpp_quickstart.sh
 $with_postgres $results step 'kill -9, short' $python tests/durability/kill.py --kills 5
 $with_postgres $results step 'first starts' $python tests/durability/first_starts.py --rounds 4
