@@ -10,7 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
-#include "server/settings/limits.h"
+#include "server/http2/call_headers.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
@@ -21,17 +21,12 @@ using Seconds = std::chrono::seconds;
 // The least rate of a message once Http2Times::message has passed. A peer that moves it byte by
 // byte is never idle.
 constexpr std::size_t kBytesPerSecond = 64 << 10;
-// A byte more than the longest token has, so that a longer one is seen to be one.
-constexpr std::size_t kMaxAuthorization = kTokenScheme.size() + kMaxTokenBytes + 1;
-constexpr std::size_t kMaxKept = 8 << 10;
 // A handler parses more than this on another thread, so that other connections go on meanwhile: of
 // tiny parts, 32 KiB can take longer than most calls.
 constexpr std::size_t kLargeMessage = 4 << 10;
 // For a call that counts for no tenant: health and reflection.
 constexpr std::size_t kMostUncharged = 16 << 10;
 constexpr std::size_t kPrefixBytes = 5;
-// RFC 9113, section 6.5.2.
-constexpr std::size_t kEntryOverhead = 32;
 
 std::uint32_t MessageSize(const std::array<char, kPrefixBytes>& prefix) {
   std::uint32_t size = 0;
@@ -156,45 +151,23 @@ void Http2Call::Guarded(const Work& work) {
 }
 
 void Http2Call::TakeInvalidHeader(std::string_view name, std::size_t value_bytes) {
-  ++metadata_.entries;
-  metadata_.bytes += name.size() + value_bytes + kEntryOverhead;
-  if (name != "authorization") return;
-  ++metadata_.authorizations;
-  metadata_.authorization_bytes += value_bytes;
-  metadata_.authorization.clear();
+  CountInvalidMetadata(metadata_, name, value_bytes);
 }
 
 void Http2Call::TakeHeader(std::string_view name, std::string_view value) {
   if (name.starts_with(':')) {
-    if (name == ":path") path_.assign(value.substr(0, kMaxKept));
+    if (name == ":path") path_.assign(value.substr(0, kMaxKeptHeader));
     if (name == ":method") is_post_ = value == "POST";
     return;
   }
-  ++metadata_.entries;
-  metadata_.bytes += name.size() + value.size() + kEntryOverhead;
-  // Beyond that the call is refused, whatever else it brings.
-  if (name == "authorization") {
-    ++metadata_.authorizations;
-    metadata_.authorization_bytes += value.size();
-    metadata_.authorization.assign(value.substr(0, kMaxAuthorization));
-    return;
-  }
-  if (value.size() > kMaxKept) return;
+  TakeMetadata(metadata_, name, value);
+  if (value.size() > kMaxKeptHeader) return;
   if (name == "content-type") {
     content_type_.assign(value);
   } else if (name == "grpc-timeout") {
     deadline_ = ParseTimeout(value);
   } else if (name == "grpc-encoding") {
     is_compressed_ = value != "identity";
-  } else if (name == "x-request-id") {
-    if (metadata_.request_id.empty()) metadata_.request_id.assign(value);
-  } else if (name == "traceparent") {
-    ++metadata_.traceparents;
-    metadata_.traceparent.assign(value);
-  } else if (name == "tracestate") {
-    if (metadata_.tracestate.size() + value.size() > kMaxKept) return;
-    if (!metadata_.tracestate.empty()) metadata_.tracestate += ',';
-    metadata_.tracestate += value;
   }
 }
 

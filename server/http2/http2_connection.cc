@@ -259,18 +259,15 @@ struct Http2Connection::Callbacks {
   }
 };
 
-Http2Connection::Http2Connection(const Http2Environment& environment,
-                                 const std::shared_ptr<EventLoop>& loop, Http2Owner* owner,
-                                 int socket, std::unique_ptr<Transport> transport,
-                                 std::shared_ptr<PotShare> share, std::int64_t base_bytes)
-    : environment_(environment),
-      loop_(loop),
-      socket_(socket),
-      descriptor_(loop->context()),
-      transport_(std::move(transport)),
-      owner_(*owner),
-      share_(std::move(share)),
-      base_bytes_(base_bytes) {
+Http2Connection::Http2Connection(ConnectionParts parts)
+    : environment_(*parts.environment),
+      loop_(std::move(parts.loop)),
+      socket_(parts.socket),
+      descriptor_(loop_->context()),
+      transport_(std::move(parts.transport)),
+      owner_(*parts.owner),
+      share_(std::move(parts.share)),
+      base_bytes_(parts.base_bytes) {
   if (nghttp2_session_server_new2(&session_, Callbacks::Get(), this, Callbacks::Options()) != 0) {
     throw std::bad_alloc();
   }
@@ -564,7 +561,7 @@ void Http2Connection::GiveToPot(std::int64_t bytes) {
 
 void Http2Connection::Touch() {
   if (touched_) return;
-  owner_.Touched(this);
+  owner_.Touched(shared_from_this());
   touched_ = true;
 }
 

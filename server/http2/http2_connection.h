@@ -14,47 +14,18 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "core/base/memory_budget.h"
-#include "core/calls/executor.h"
+#include "server/http2/connection.h"
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_stats.h"
-#include "server/http2/http2_times.h"
 #include "server/http2/idle_reset_filter.h"
 #include "server/http2/transport.h"
 #include "server/http2/unauthenticated_pot.h"
-#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 
 class Http2Call;
-class Http2Connection;
 
-// Who has the connections of one loop.
-class Http2Owner {
- public:
-  virtual ~Http2Owner() = default;
-  // Flush() is to be called when the event under way has been handled.
-  virtual void Touched(Http2Connection* connection) = 0;
-  virtual void Closed(Http2Connection* connection) = 0;
-};
-
-// What all connections of a server share; all of it outlives them.
-struct Http2Environment {
-  const RpcMethods* methods = nullptr;
-  MemoryBudget* budget = nullptr;
-  Http2Stats* stats = nullptr;
-  // Runs the handlers of large messages, which may take long to parse.
-  Executor* large_messages = nullptr;
-  std::size_t max_message_bytes = 0;
-  std::uint32_t max_concurrent_streams = 256;
-  std::chrono::seconds keepalive{30};
-  // 0: as old as it likes.
-  std::chrono::seconds max_age{0};
-  std::chrono::seconds max_age_grace{0};
-  Http2Times times;
-};
-
-// Made, used and destroyed on the thread of its loop. Bounds what its peer can make it hold:
+// Bounds what its peer can make it hold:
 //   - it reads no more while the peer does not read;
 //   - header blocks, and calls without a tenant, take from the share of its address, at most 1/16
 //     of the whole pot;
@@ -63,30 +34,24 @@ struct Http2Environment {
 //     1,000 beyond 200 a second;
 //   - a message that is sent or read too slowly is given up (Http2Times), and so is a reply that is
 //     not read by the call's deadline.
-class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
+class Http2Connection final : public Connection,
+                              public std::enable_shared_from_this<Http2Connection> {
  public:
-  using Clock = std::chrono::steady_clock;
   // What a connection takes by estimate, in bytes, before any call.
   static constexpr std::int64_t kPlainBytes = 16 << 10;
   static constexpr std::int64_t kTlsBytes = 64 << 10;
 
-  // `base_bytes` are those that `owner` has taken from `share` for it.
-  Http2Connection(const Http2Environment& environment, const std::shared_ptr<EventLoop>& loop,
-                  Http2Owner* owner, int socket, std::unique_ptr<Transport> transport,
-                  std::shared_ptr<PotShare> share, std::int64_t base_bytes);
-  ~Http2Connection();
+  explicit Http2Connection(ConnectionParts parts);
+  ~Http2Connection() override;
   Http2Connection(const Http2Connection&) = delete;
   Http2Connection& operator=(const Http2Connection&) = delete;
 
-  // What an exception meets in any of these ends the connection and nothing else.
-  void Start();
-  // Looks for what takes too long.
-  void Tick(Clock::time_point now);
-  // Takes no new calls and ends when those under way have ended.
-  void BeginShutdown();
-  void Close(ConnectionEnd why);
-  // Sends what there is to be sent.
-  void Flush();
+  // Connection.
+  void Start() override;
+  void Tick(Clock::time_point now) override;
+  void BeginShutdown() override;
+  void Close(ConnectionEnd why) override;
+  void Flush() override;
 
   bool open() const { return session_ != nullptr; }
 
@@ -128,7 +93,7 @@ class Http2Connection : public std::enable_shared_from_this<Http2Connection> {
   const int socket_;  // Of transport_.
   boost::asio::posix::stream_descriptor descriptor_;
   std::unique_ptr<Transport> transport_;
-  Http2Owner& owner_;
+  ConnectionOwner& owner_;
   const Clock::time_point started_ = Clock::now();
   nghttp2_session* session_ = nullptr;
   std::shared_ptr<const std::vector<std::string>> certificate_names_;

@@ -21,6 +21,7 @@
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/calls/executor.h"
+#include "server/http2/connection.h"
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_connection.h"
 #include "server/http2/listening_socket.h"
@@ -110,11 +111,13 @@ class PeerAddresses {
 };
 
 // The connections of one loop.
-class Shard final : public Http2Owner {
+class Shard final : public ConnectionOwner {
  public:
-  // `on_tick` runs once a second on the loop's thread.
-  Shard(const Http2Environment& environment, PeerAddresses* peers, EventLoop::Task on_tick)
+  // `make` outlives it. `on_tick` runs once a second on the loop's thread.
+  Shard(const Http2Environment& environment, const ConnectionMaker* make, PeerAddresses* peers,
+        EventLoop::Task on_tick)
       : environment_(environment),
+        make_(*make),
         peers_(*peers),
         on_tick_(std::move(on_tick)),
         loop_(std::make_shared<EventLoop>([this] { Tick(); }, [this] { FlushTouched(); },
@@ -126,10 +129,9 @@ class Shard final : public Http2Owner {
 
   void Add(int socket, std::unique_ptr<Transport> transport, const std::shared_ptr<PotShare>& share,
            std::int64_t bytes, const std::string& address) {
-    std::shared_ptr<Http2Connection> connection;
+    std::shared_ptr<Connection> connection;
     try {
-      connection = std::make_shared<Http2Connection>(environment_, loop_, this, socket,
-                                                     std::move(transport), share, bytes);
+      connection = make_({&environment_, loop_, this, socket, std::move(transport), share, bytes});
       connections_.emplace(connection.get(), Kept{connection, address});
     } catch (...) {
       Increment(*environment_.stats->exception_counter());
@@ -151,7 +153,7 @@ class Shard final : public Http2Owner {
   void CloseAll() {
     // Each takes itself out. A list of them would need memory, and the loop waits for their end.
     while (!connections_.empty()) {
-      const std::shared_ptr<Http2Connection> connection = connections_.begin()->second.connection;
+      const std::shared_ptr<Connection> connection = connections_.begin()->second.connection;
       connection->Close(ConnectionEnd::kShutdown);
     }
   }
@@ -159,11 +161,11 @@ class Shard final : public Http2Owner {
   // Any thread.
   std::size_t open() const { return open_.load(std::memory_order_relaxed); }
 
-  void Touched(Http2Connection* connection) override {
-    touched_.push_back(connection->shared_from_this());
+  void Touched(std::shared_ptr<Connection> connection) override {
+    touched_.push_back(std::move(connection));
   }
 
-  void Closed(Http2Connection* connection) override {
+  void Closed(Connection* connection) override {
     const auto found = connections_.find(connection);
     peers_.Leave(found->second.address);
     connections_.erase(found);
@@ -172,12 +174,12 @@ class Shard final : public Http2Owner {
 
  private:
   struct Kept {
-    std::shared_ptr<Http2Connection> connection;
+    std::shared_ptr<Connection> connection;
     std::string address;
   };
 
-  std::vector<std::shared_ptr<Http2Connection>> All() const {
-    std::vector<std::shared_ptr<Http2Connection>> all;
+  std::vector<std::shared_ptr<Connection>> All() const {
+    std::vector<std::shared_ptr<Connection>> all;
     all.reserve(connections_.size());
     for (const auto& [key, kept] : connections_) all.push_back(kept.connection);
     return all;
@@ -185,7 +187,7 @@ class Shard final : public Http2Owner {
 
   void Tick() {
     on_tick_();
-    const auto now = Http2Connection::Clock::now();
+    const auto now = Connection::Clock::now();
     for (const auto& connection : All()) connection->Tick(now);
   }
 
@@ -198,14 +200,15 @@ class Shard final : public Http2Owner {
   }
 
   const Http2Environment& environment_;
+  const ConnectionMaker& make_;
   PeerAddresses& peers_;
   EventLoop::Task on_tick_;
   const std::shared_ptr<EventLoop> loop_;
   std::atomic<std::size_t> open_{0};
   bool shutting_down_ = false;
-  std::unordered_map<Http2Connection*, Kept> connections_;
-  std::vector<std::shared_ptr<Http2Connection>> touched_;
-  std::vector<std::shared_ptr<Http2Connection>> flushed_;
+  std::unordered_map<Connection*, Kept> connections_;
+  std::vector<std::shared_ptr<Connection>> touched_;
+  std::vector<std::shared_ptr<Connection>> flushed_;
 };
 
 class Server final : public Http2Server {
@@ -224,7 +227,12 @@ class Server final : public Http2Server {
     environment_.max_age = options_.max_connection_age;
     environment_.max_age_grace = options_.max_connection_age_grace;
     environment_.times = options_.times;
-    if (options_.tls != nullptr) tls_.emplace(options_.tls);
+    if (options_.tls != nullptr) tls_.emplace(options_.tls, options_.protocol);
+    if (!options_.make) {
+      options_.make = [](ConnectionParts parts) {
+        return std::make_shared<Http2Connection>(std::move(parts));
+      };
+    }
   }
 
   ~Server() override { Shutdown(std::chrono::steady_clock::now()); }
@@ -236,9 +244,10 @@ class Server final : public Http2Server {
       for (ListeningSocket& socket : sockets) sockets_.push_back(std::move(socket));
     }
     for (int i = 0; i < options_.threads; ++i) {
-      shards_.push_back(std::make_unique<Shard>(environment_, &peers_, [this, first = i == 0] {
-        if (first) WaitForCallers();
-      }));
+      shards_.push_back(
+          std::make_unique<Shard>(environment_, &options_.make, &peers_, [this, first = i == 0] {
+            if (first) WaitForCallers();
+          }));
     }
     // All are accepted on the first loop and handed out by turns.
     for (const ListeningSocket& socket : sockets_) {

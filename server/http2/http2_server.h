@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,10 @@
 #include "server/wire/rpc_call.h"
 
 namespace memoryd {
+
+class Connection;
+struct ConnectionParts;
+using ConnectionMaker = std::function<std::shared_ptr<Connection>(ConnectionParts)>;
 
 struct Http2ServerOptions {
   // HOST:PORT, port 0 for a free one; or unix:PATH, where a socket that nobody listens on is
@@ -40,6 +45,10 @@ struct Http2ServerOptions {
   std::chrono::seconds max_connection_age{0};
   std::chrono::seconds max_connection_age_grace{0};
   Http2Times times;
+  // What its connections speak: gRPC over HTTP/2 where `make` is empty.
+  ConnectionMaker make;
+  // By its name in ALPN, which lives for ever. Who offers others is refused.
+  const char* protocol = "h2";
 };
 
 // docs/adr/0052-own-front.md says why this is not gRPC's server.

@@ -41,13 +41,13 @@ Owned<BIO> Reader(const std::string& text) {
 
 int NoPassphrase(char*, int, int, void*) { return -1; }
 
-// gRPC's clients offer `h2` and insist on it.
+// gRPC's clients offer `h2` and insist on it. `ours` is what the server speaks.
 int SelectProtocol(SSL*, const unsigned char** chosen, unsigned char* chosen_size,
-                   const unsigned char* offered, unsigned int offered_size, void*) {
-  constexpr std::string_view kOurs = "h2";
+                   const unsigned char* offered, unsigned int offered_size, void* protocol) {
+  const std::string_view ours(static_cast<const char*>(protocol));
   for (unsigned int i = 0; i < offered_size; i += 1U + offered[i]) {
     const std::string_view name(reinterpret_cast<const char*>(offered) + i + 1, offered[i]);
-    if (name == kOurs) {
+    if (name == ours) {
       *chosen = offered + i + 1;
       *chosen_size = offered[i];
       return SSL_TLSEXT_ERR_OK;
@@ -92,7 +92,8 @@ absl::Status AskForCertificates(SSL_CTX* context, const std::string& roots) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const TlsMaterial& material) {
+absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const TlsMaterial& material,
+                                                     const char* protocol) {
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return TlsError("TLS");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
@@ -105,7 +106,7 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const TlsMaterial& material
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                       SSL_MODE_RELEASE_BUFFERS);
-  SSL_CTX_set_alpn_select_cb(context.get(), &SelectProtocol, nullptr);
+  SSL_CTX_set_alpn_select_cb(context.get(), &SelectProtocol, const_cast<char*>(protocol));
   MEMORYD_RETURN_IF_ERROR(UseCertificates(context.get(), material));
   if (!material.client_ca.empty()) {
     MEMORYD_RETURN_IF_ERROR(AskForCertificates(context.get(), material.client_ca));
@@ -246,7 +247,7 @@ absl::StatusOr<std::shared_ptr<SSL_CTX>> TlsHandshakes::Current() {
   if (material == nullptr) return absl::InternalError("there is no certificate");
   MutexLock lock(mutex_);
   if (version_ != material->version) {
-    MEMORYD_ASSIGN_OR_RETURN(context_, MakeContext(*material));
+    MEMORYD_ASSIGN_OR_RETURN(context_, MakeContext(*material, protocol_));
     version_ = material->version;
   }
   return context_;

@@ -17,17 +17,20 @@
 namespace memoryd {
 
 // Makes the handshakes of new connections from what `files` hold at that time: TLS 1.2 or newer,
-// ALPN `h2`, no resumption. Any thread.
+// no resumption. Any thread.
 class TlsHandshakes {
  public:
-  // `files` outlive it.
-  explicit TlsHandshakes(const TlsFiles* files) : files_(*files) {}
+  // `files` outlive it. `protocol`: chosen by ALPN; who offers others is refused. It lives for
+  // ever.
+  TlsHandshakes(const TlsFiles* files, const char* protocol)
+      : files_(*files), protocol_(protocol) {}
 
   // INTERNAL where OpenSSL does not take the files, which TlsFiles has checked.
   absl::StatusOr<std::shared_ptr<SSL_CTX>> Current() MEMORYD_EXCLUDES(mutex_);
 
  private:
   const TlsFiles& files_;
+  const char* const protocol_;
   Mutex mutex_;
   std::int64_t version_ MEMORYD_GUARDED_BY(mutex_) = 0;
   std::shared_ptr<SSL_CTX> context_ MEMORYD_GUARDED_BY(mutex_);
