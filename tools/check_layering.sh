@@ -35,8 +35,8 @@ EXCEPT='^core/llm/http_client\.cc:' \
 EXCEPT='_test\.cc:' forbid "the server serves gRPC by itself: gRPC's library is for clients" \
   '(grpc|grpcpp|grpc\+\+)/[^"]*\.h>|grpcpp/' server
 EXCEPT='^server/http2/|_test\.cc:' forbid 'only server/http2 knows nghttp2' 'nghttp2/' server core
-EXCEPT='^server/(http2/|ops/metrics_listener\.cc:)' \
-  forbid 'only server/http2 and server/ops/metrics_listener.cc know Boost' 'boost/' "${sources[@]}"
+EXCEPT='^server/(http2?/|ops/metrics_listener\.cc:)' \
+  forbid 'only server/http2, server/http and server/ops/metrics_listener.cc know Boost' 'boost/' "${sources[@]}"
 EXCEPT='^server/ops/span_exporter_otlp\.cc:' \
   forbid 'only server/ops/span_exporter_otlp.cc knows opentelemetry-cpp' 'opentelemetry/' "${sources[@]}"
 
@@ -54,9 +54,9 @@ arrows() {
 arrows core/base core/model core/items core/tokens core/policy core/llm core/retrieval core/blocks core/workers \
   core/storage core/calls core/sessions core/writes core/reads core/recall core/jobs core/lifecycle \
   core/engine
-arrows server/wire server/settings server/access server/http2 server/ops server/rpc
+arrows server/wire server/settings server/access server/http2 server/http server/ops server/rpc
 EXCEPT='_test\.cc:' forbid "what server's folders know of the process is given to them" \
-  'server/[^/]*\.h"' server/wire server/settings server/access server/http2 server/ops server/rpc
+  'server/[^/]*\.h"' server/wire server/settings server/access server/http2 server/http server/ops server/rpc
 
 forbid "the operators' commands know the wire and core/base" \
   '(server|clients)/|core/([^b]|b[^a])' cli

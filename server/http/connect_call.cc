@@ -1,0 +1,396 @@
+#include "server/http/connect_call.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "core/base/error.h"
+#include "core/base/exception.h"
+#include "core/base/status_macros.h"
+#include "server/http/connect_codec.h"
+#include "server/http/http_answer.h"
+#include "server/wire/rpc_status.h"
+
+namespace memoryd {
+namespace {
+
+using Seconds = std::chrono::seconds;
+
+// What a call takes by estimate, in bytes, before anything of its body.
+constexpr std::int64_t kBytes = 2048;
+// As for gRPC's: the least rate of a body, and what is parsed on another thread.
+constexpr std::size_t kBytesPerSecond = 64 << 10;
+constexpr std::size_t kLargeMessage = 4 << 10;
+constexpr std::size_t kMostUncharged = 16 << 10;
+// Before each message of a stream: flags and size.
+constexpr std::size_t kEnvelope = 5;
+constexpr unsigned char kLastEnvelope = 2;
+
+std::string Enveloped(unsigned char flags, std::string_view message) {
+  std::string bytes(1, static_cast<char>(flags));
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes += static_cast<char>(message.size() >> shift & 0xFFU);
+  }
+  bytes.append(message);
+  return bytes;
+}
+
+std::string Chunked(std::string_view bytes) {
+  return fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
+}
+
+}  // namespace
+
+std::optional<ConnectFormat> FormatOf(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  // JSON is UTF-8, whatever else is said.
+  constexpr auto kFormats = std::to_array<std::pair<std::string_view, ConnectFormat>>(
+      {{"application/json", {true, false}},
+       {"application/proto", {false, false}},
+       {"application/connect+json", {true, true}},
+       {"application/connect+proto", {false, true}}});
+  for (const auto& [name, format] : kFormats) {
+    if (absl::EqualsIgnoreCase({type.data(), type.size()}, {name.data(), name.size()})) {
+      return format;
+    }
+  }
+  return std::nullopt;
+}
+
+ConnectCall::ConnectCall(Parts parts, HttpRequest request)
+    : environment_(*parts.environment),
+      loop_(std::move(parts.loop)),
+      carrier_(parts.carrier),
+      names_(std::move(parts.certificate_names)),
+      method_(*parts.method),
+      format_(parts.format),
+      deadline_(parts.deadline),
+      request_(std::move(request)) {}
+
+ConnectCall::~ConnectCall() = default;
+
+template <typename Function>
+void ConnectCall::InLoop(Function function) {
+  if (loop_->IsThisThread()) {
+    function();
+  } else {
+    loop_->Post([self = shared_from_this(), function = std::move(function)]() mutable {
+      self->Guarded([&function] { function(); });
+    });
+  }
+}
+
+template <typename Work>
+void ConnectCall::Guarded(const Work& work) {
+  try {
+    work();
+  } catch (...) {
+    Increment(*environment_.stats->exception_counter());
+    Finish(CaughtException(), {});
+  }
+}
+
+template <typename Event>
+void ConnectCall::Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
+  if (handler != nullptr) Guarded([&handler, &event] { event(*handler); });
+}
+
+void ConnectCall::Start() {
+  const auto self = shared_from_this();
+  Guarded([&self] { (*self->method_.start)(self); });
+}
+
+void ConnectCall::SetHandler(std::shared_ptr<RpcHandler> handler) {
+  InLoop([this, handler = std::move(handler)]() mutable { handler_.swap(handler); });
+}
+
+absl::Status ConnectCall::ChargeTo(std::string_view tenant) {
+  tenant_.assign(tenant);
+  MEMORYD_ASSIGN_OR_RETURN(hold_, environment_.budget->Take(
+                                      tenant, MemoryUse::kRequests,
+                                      kBytes + static_cast<std::int64_t>(request_.metadata.bytes)));
+  charged_ = true;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryBudget::Hold> ConnectCall::Take(MemoryUse use, std::int64_t bytes) {
+  if (!charged_) return MemoryBudget::Hold();
+  return environment_.budget->Take(tenant_, use, bytes);
+}
+
+void ConnectCall::Read() {
+  InLoop([this] { DoRead(); });
+}
+
+void ConnectCall::DoRead() {
+  if (carrier_ == nullptr || reading_ || read_ended_) return;
+  reading_ = true;
+  read_since_ = last_data_ = Clock::now();
+  if (request_ended_) {
+    Deliver();
+    return;
+  }
+  // Refused before it is sent.
+  const std::uint64_t length = request_.content_length.value_or(0);
+  if (length > MostOfBody()) {
+    EndTooLarge();
+    return;
+  }
+  body_.reserve(length);
+  if (request_.expects_continue) carrier_->Write("HTTP/1.1 100 Continue\r\n\r\n", {});
+}
+
+std::size_t ConnectCall::MostOfBody() const {
+  return charged_ ? environment_.max_message_bytes
+                  : std::min(kMostUncharged, environment_.max_message_bytes);
+}
+
+void ConnectCall::EndTooLarge() {
+  const std::size_t most = MostOfBody();
+  EndReading(Error(
+      absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
+      fmt::format("the request may have {} bytes by the server's setting max_request_mib; nothing "
+                  "was stored. Raise it, send less at once, or media by their url alone",
+                  most),
+      {{"setting", "max_request_mib"}, {"max_bytes", fmt::format("{}", most)}}));
+}
+
+bool ConnectCall::Charge(std::size_t bytes) {
+  if (body_.size() + bytes > MostOfBody()) {
+    EndTooLarge();
+    return false;
+  }
+  if (!charged_) return true;
+  if (const absl::Status status = hold_.Grow(static_cast<std::int64_t>(bytes)); !status.ok()) {
+    EndReading(status);
+    return false;
+  }
+  return true;
+}
+
+void ConnectCall::TakeBody(std::string_view bytes) {
+  last_data_ = Clock::now();
+  // Nobody wants it.
+  if (finished_ || read_ended_) return;
+  if (Charge(bytes.size())) body_.append(bytes);
+}
+
+void ConnectCall::EndOfRequest() {
+  request_ended_ = true;
+  if (reading_) Deliver();
+}
+
+void ConnectCall::EndReading(const absl::Status& status) {
+  reading_ = false;
+  read_ended_ = true;
+  body_ = {};
+  Tell(handler_, [&status](RpcHandler& handler) { handler.OnReadEnd(status); });
+}
+
+void ConnectCall::Deliver() {
+  if (std::exchange(has_message_, true)) {
+    EndReading(absl::OkStatus());
+    return;
+  }
+  reading_ = false;
+  const std::shared_ptr<RpcHandler> handler = handler_;
+  if (handler == nullptr) return;
+  if (body_.size() <= kLargeMessage) {
+    const std::string body = std::exchange(body_, {});
+    HandOver(handler, body);
+    return;
+  }
+  auto body = std::make_shared<std::string>(std::move(body_));
+  body_ = {};
+  const bool queued = environment_.large_messages->TrySubmit(
+      tenant_, [handler, body, self = shared_from_this()] { self->HandOver(handler, *body); });
+  if (!queued) {
+    EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
+                     "too many large requests wait; nothing was started, try again later"));
+  }
+}
+
+void ConnectCall::HandOver(const std::shared_ptr<RpcHandler>& handler, std::string_view body) {
+  Guarded([&] {
+    std::string decoded;
+    absl::StatusOr<MemoryBudget::Hold> hold = MemoryBudget::Hold();
+    // Of what is decoded, which has no more bytes than the text.
+    if (format_.is_json) {
+      hold = Take(MemoryUse::kRequests, static_cast<std::int64_t>(body.size()));
+    }
+    if (!hold.ok()) {
+      handler->OnReadEnd(hold.status());
+      return;
+    }
+    const absl::StatusOr<std::string_view> message = Decode(body, decoded);
+    if (message.ok()) {
+      handler->OnMessage(*message);
+    } else {
+      handler->OnReadEnd(message.status());
+    }
+  });
+}
+
+absl::StatusOr<std::string_view> ConnectCall::Decode(std::string_view body, std::string& decoded) {
+  if (format_.is_stream) {
+    const auto malformed = [](std::string_view why) {
+      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST", why);
+    };
+    if (body.size() < kEnvelope) return malformed("the request has no envelope");
+    if ((static_cast<unsigned char>(body[0]) & 1U) != 0) {
+      return Error(absl::StatusCode::kUnimplemented, "COMPRESSED",
+                   "messages must not be compressed");
+    }
+    std::size_t size = 0;
+    for (std::size_t i = 1; i < kEnvelope; ++i) {
+      size = size << 8U | static_cast<unsigned char>(body[i]);
+    }
+    if (body[0] != 0 || size != body.size() - kEnvelope) {
+      return malformed("the request must be one whole envelope");
+    }
+    body.remove_prefix(kEnvelope);
+  }
+  if (!format_.is_json) return body;
+  MEMORYD_ASSIGN_OR_RETURN(decoded, JsonToBytes(body, *method_.request));
+  return std::string_view(decoded);
+}
+
+absl::StatusOr<std::string> ConnectCall::Encode(std::string message, MemoryBudget::Hold& hold) {
+  if (format_.is_json) {
+    MEMORYD_ASSIGN_OR_RETURN(message, BytesToJson(message, *method_.reply));
+  }
+  if (charged_) {
+    const auto size = static_cast<std::int64_t>(message.size());
+    if (hold.bytes() == 0) {
+      hold = environment_.budget->Count(tenant_, MemoryUse::kReplies, size);
+    } else {
+      hold.Resize(size);
+    }
+  }
+  return message;
+}
+
+void ConnectCall::Send(std::string message, MemoryBudget::Hold hold) {
+  SendAnd(std::move(message), std::move(hold), /*is_last=*/false);
+}
+
+void ConnectCall::SendLast(std::string message, MemoryBudget::Hold hold) {
+  SendAnd(std::move(message), std::move(hold), /*is_last=*/true);
+}
+
+void ConnectCall::SendAnd(std::string message, MemoryBudget::Hold hold, bool is_last) {
+  Guarded([&] {
+    auto encoded = Encode(std::move(message), hold);
+    if (!encoded.ok()) {
+      Finish(encoded.status(), {});
+      return;
+    }
+    InLoop([this, is_last, text = *std::move(encoded), hold = std::move(hold)]() mutable {
+      DoSend(std::move(text), std::move(hold));
+      if (is_last) DoFinish({}, {});
+    });
+  });
+}
+
+void ConnectCall::DoSend(std::string message, MemoryBudget::Hold hold) {
+  if (carrier_ == nullptr || finished_) return;
+  if (!format_.is_stream) {
+    // The status of HTTP stands before it, so it leaves with the end of the call.
+    reply_ = std::move(message);
+    reply_hold_ = std::move(hold);
+    return;
+  }
+  WriteHead();
+  has_unsent_ = true;
+  carrier_->Write(Chunked(Enveloped(0, message)), std::move(hold));
+}
+
+void ConnectCall::WriteHead() {
+  if (std::exchange(has_head_, true)) return;
+  carrier_->Write(HttpAnswer(200)
+                      .Header("Content-Type", format_.is_json ? "application/connect+json"
+                                                              : "application/connect+proto")
+                      .KeepAlive(carrier_->MayKeepAlive())
+                      .HeadOfChunks(),
+                  {});
+}
+
+void ConnectCall::Finish(const absl::Status& status, std::string_view request_id) {
+  InLoop([this, answer = ToRpcStatus(status), request_id = std::string(request_id)] {
+    DoFinish(answer, request_id);
+  });
+}
+
+void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id) {
+  if (carrier_ == nullptr || std::exchange(finished_, true)) return;
+  read_ended_ = true;
+  reading_ = false;
+  body_ = {};
+  const bool keeps_alive = carrier_->MayKeepAlive();
+  if (format_.is_stream) {
+    WriteHead();
+    const std::string end = status.code == 0 ? "{}" : "{\"error\":" + ErrorJson(status) + "}";
+    carrier_->Write(Chunked(Enveloped(kLastEnvelope, end)) + "0\r\n\r\n", {});
+  } else if (status.code == 0) {
+    const std::string_view type = format_.is_json ? "application/json" : "application/proto";
+    std::string bytes =
+        HttpAnswer(200).Header("Content-Type", type).KeepAlive(keeps_alive).HeadOf(reply_.size());
+    bytes.append(reply_);
+    reply_ = {};
+    carrier_->Write(std::move(bytes), std::move(reply_hold_));
+  } else {
+    carrier_->Write(HttpAnswer(status, request_id).KeepAlive(keeps_alive).Text(), {});
+  }
+  carrier_->EndAnswer(keeps_alive);
+}
+
+void ConnectCall::Cancel() {
+  InLoop([this] {
+    if (carrier_ != nullptr) carrier_->Break();
+  });
+}
+
+void ConnectCall::Sent() {
+  if (!std::exchange(has_unsent_, false)) return;
+  Tell(handler_, [](RpcHandler& handler) { handler.OnSent(); });
+}
+
+void ConnectCall::Ended(bool in_order) {
+  carrier_ = nullptr;
+  finished_ = true;
+  body_ = {};
+  const std::shared_ptr<RpcHandler> last = std::exchange(handler_, nullptr);
+  if (!in_order && !cancelled_.exchange(true, std::memory_order_acq_rel)) {
+    Tell(last, [](RpcHandler& handler) { handler.OnCancel(); });
+  }
+  Tell(last, [](RpcHandler& handler) { handler.OnDone(); });
+}
+
+void ConnectCall::Tick(Clock::time_point now) {
+  if (finished_) return;
+  if (reading_ && !request_ended_) {
+    const Seconds most = environment_.times.body_idle;
+    const bool idle = now > last_data_ + most;
+    const std::size_t size =
+        std::max<std::size_t>(body_.size(), request_.content_length.value_or(0));
+    const Seconds time = environment_.times.message + Seconds(size / kBytesPerSecond);
+    if (idle || now > read_since_ + time) {
+      environment_.stats->GaveUpRequest();
+      EndReading(Error(
+          absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
+          idle ? fmt::format("nothing of the request came for {} seconds", most.count())
+               : fmt::format("the request came slower than {} bytes a second", kBytesPerSecond)));
+    }
+  }
+  // A second for the answer that the handler itself has for it.
+  if (carrier_ != nullptr && !finished_ && deadline_ != TimePoint::max() &&
+      now > deadline_ + Seconds(1)) {
+    carrier_->Break();
+  }
+}
+
+}  // namespace memoryd

@@ -1,0 +1,157 @@
+// One call by the Connect protocol, on a connection of HTTP/1.1.
+#ifndef MEMORYD_SERVER_HTTP_CONNECT_CALL_H_
+#define MEMORYD_SERVER_HTTP_CONNECT_CALL_H_
+
+#include <google/protobuf/descriptor.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "server/http/request_parser.h"
+#include "server/http2/connection.h"
+#include "server/wire/rpc_call.h"
+#include "server/wire/rpc_status.h"
+
+namespace memoryd {
+
+// What the connection of a call does for it. On the loop's thread.
+class ConnectCarrier {
+ public:
+  virtual ~ConnectCarrier() = default;
+  // Sends more of the answer.
+  virtual void Write(std::string bytes, MemoryBudget::Hold hold) = 0;
+  // The answer is complete. Another request may come on the connection only if `keeps_alive`.
+  virtual void EndAnswer(bool keeps_alive) = 0;
+  // Whether another request may follow the one under way, as far as the connection knows.
+  virtual bool MayKeepAlive() const = 0;
+  // Ends the connection, as the call can't be answered any more.
+  virtual void Break() = 0;
+};
+
+// A method and how its messages are written.
+struct ConnectMethod {
+  const RpcMethods::Start* start = nullptr;
+  const google::protobuf::Descriptor* request = nullptr;
+  const google::protobuf::Descriptor* reply = nullptr;
+  bool streams_replies = false;
+  bool streams_requests = false;
+};
+
+// How one call writes its messages, by its content type.
+struct ConnectFormat {
+  bool is_json = false;
+  bool is_stream = false;
+};
+
+// nullopt for a content type that is none of Connect's.
+std::optional<ConnectFormat> FormatOf(std::string_view content_type);
+
+// Other threads reach it by tasks of its loop; all but `metadata` and the like belongs to the loop.
+class ConnectCall final : public RpcCall, public std::enable_shared_from_this<ConnectCall> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  struct Parts {
+    const Http2Environment* environment = nullptr;
+    std::shared_ptr<EventLoop> loop;
+    ConnectCarrier* carrier = nullptr;
+    std::shared_ptr<const std::vector<std::string>> certificate_names;
+    const ConnectMethod* method = nullptr;
+    ConnectFormat format;
+    TimePoint deadline;
+  };
+  ConnectCall(Parts parts, HttpRequest request);
+  ~ConnectCall() override;
+
+  // RpcCall.
+  const CallMetadata& metadata() const override { return request_.metadata; }
+  const std::vector<std::string>& certificate_names() const override { return *names_; }
+  TimePoint deadline() const override { return deadline_; }
+  bool IsCancelled() const override { return cancelled_.load(std::memory_order_acquire); }
+  void SetHandler(std::shared_ptr<RpcHandler> handler) override;
+  absl::Status ChargeTo(std::string_view tenant) override;
+  void Read() override;
+  absl::StatusOr<MemoryBudget::Hold> Take(MemoryUse use, std::int64_t bytes) override;
+  void Send(std::string message, MemoryBudget::Hold hold) override;
+  void SendLast(std::string message, MemoryBudget::Hold hold) override;
+  void Finish(const absl::Status& status, std::string_view request_id) override;
+  void Cancel() override;
+
+  // Of the connection, on the loop's thread.
+  void Start();
+  void TakeBody(std::string_view bytes);
+  void EndOfRequest();
+  // All that was written has left, messages or not.
+  void Sent();
+  // The answer has left, or the connection is gone: nothing reaches it from now on.
+  void Ended(bool in_order);
+  void Tick(Clock::time_point now);
+
+ private:
+  template <typename Function>
+  void InLoop(Function function);
+  template <typename Work>
+  void Guarded(const Work& work);
+  template <typename Event>
+  void Tell(std::shared_ptr<RpcHandler> handler, const Event& event);
+  void DoRead();
+  // The most that the body may have.
+  std::size_t MostOfBody() const;
+  void EndTooLarge();
+  // False when nothing more is read.
+  bool Charge(std::size_t bytes);
+  void EndReading(const absl::Status& status);
+  void Deliver();
+  // Any thread.
+  void HandOver(const std::shared_ptr<RpcHandler>& handler, std::string_view body);
+  // The message in a body, which keeps `decoded` alive.
+  absl::StatusOr<std::string_view> Decode(std::string_view body, std::string& decoded);
+  // The message as the caller reads it, which `hold` counts. Any thread.
+  absl::StatusOr<std::string> Encode(std::string message, MemoryBudget::Hold& hold);
+  void SendAnd(std::string message, MemoryBudget::Hold hold, bool is_last);
+  void DoSend(std::string message, MemoryBudget::Hold hold);
+  void DoFinish(const RpcStatus& status, std::string_view request_id);
+  void WriteHead();
+
+  const Http2Environment& environment_;
+  const std::shared_ptr<EventLoop> loop_;
+  ConnectCarrier* carrier_;  // Null once the call has ended.
+  const std::shared_ptr<const std::vector<std::string>> names_;
+  const ConnectMethod& method_;
+  const ConnectFormat format_;
+  const TimePoint deadline_;
+  HttpRequest request_;
+  std::atomic<bool> cancelled_{false};
+
+  std::shared_ptr<RpcHandler> handler_;
+  MemoryBudget::Hold hold_;
+  std::string tenant_;
+  bool charged_ = false;
+  // Of the request.
+  bool reading_ = false;
+  bool request_ended_ = false;
+  bool read_ended_ = false;
+  bool has_message_ = false;
+  std::string body_;
+  Clock::time_point read_since_;
+  Clock::time_point last_data_;
+  // Of the answer.
+  std::string reply_;  // Of a unary call, until it ends.
+  MemoryBudget::Hold reply_hold_;
+  bool has_head_ = false;
+  bool has_unsent_ = false;  // Of a stream, since Sent().
+  bool finished_ = false;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP_CONNECT_CALL_H_

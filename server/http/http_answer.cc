@@ -1,0 +1,105 @@
+#include "server/http/http_answer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "server/http/connect_codec.h"
+
+namespace memoryd {
+namespace {
+
+constexpr int kUnauthenticated = 16;
+
+std::string_view ReasonOf(int status) {
+  switch (status) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 415:
+      return "Unsupported Media Type";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 499:
+      return "Client Closed Request";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "";
+  }
+}
+
+bool IsPrintable(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });
+}
+
+}  // namespace
+
+HttpAnswer::HttpAnswer(int status)
+    : head_(fmt::format("HTTP/1.1 {} {}\r\n", status, ReasonOf(status))) {
+  // What a browser is told of any answer: it is data, and nobody else's to keep.
+  Header("Cache-Control", "no-store");
+  Header("X-Content-Type-Options", "nosniff");
+}
+
+HttpAnswer::HttpAnswer(const RpcStatus& error, std::string_view request_id)
+    : HttpAnswer(HttpStatusOf(error.code), error, request_id) {}
+
+HttpAnswer::HttpAnswer(int status, const RpcStatus& error, std::string_view request_id)
+    : HttpAnswer(status) {
+  Header("Content-Type", "application/json");
+  if (error.code == kUnauthenticated) Header("WWW-Authenticate", "Bearer");
+  if (!request_id.empty() && IsPrintable(request_id)) Header("X-Request-Id", request_id);
+  Body(ErrorJson(error));
+}
+
+HttpAnswer& HttpAnswer::Header(std::string_view name, std::string_view value) {
+  fmt::format_to(std::back_inserter(head_), "{}: {}\r\n", name, value);
+  return *this;
+}
+
+HttpAnswer& HttpAnswer::Body(std::string body) {
+  body_ = std::move(body);
+  return *this;
+}
+
+HttpAnswer& HttpAnswer::KeepAlive(bool keeps_alive) {
+  if (!keeps_alive) Header("Connection", "close");
+  return *this;
+}
+
+std::string HttpAnswer::HeadOf(std::size_t body_bytes) const {
+  return fmt::format("{}Content-Length: {}\r\n\r\n", head_, body_bytes);
+}
+
+std::string HttpAnswer::HeadOfChunks() const {
+  return head_ + "Transfer-Encoding: chunked\r\n\r\n";
+}
+
+std::string HttpAnswer::Text() const { return HeadOf(body_.size()) + body_; }
+
+}  // namespace memoryd

@@ -1,0 +1,42 @@
+// Answers of HTTP/1.1 as bytes.
+#ifndef MEMORYD_SERVER_HTTP_HTTP_ANSWER_H_
+#define MEMORYD_SERVER_HTTP_HTTP_ANSWER_H_
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "server/wire/rpc_status.h"
+
+namespace memoryd {
+
+// Values come from the server alone, but for `request_id`.
+class HttpAnswer {
+ public:
+  explicit HttpAnswer(int status);
+  // An error of a unary call, with the status of HTTP that Connect has for it. `request_id`: empty
+  // for none.
+  HttpAnswer(const RpcStatus& error, std::string_view request_id);
+  // The same with another status of HTTP.
+  HttpAnswer(int status, const RpcStatus& error, std::string_view request_id);
+
+  HttpAnswer& Header(std::string_view name, std::string_view value);
+  // The body of Text().
+  HttpAnswer& Body(std::string body);
+  // Else the answer says that the connection ends.
+  HttpAnswer& KeepAlive(bool keeps_alive);
+
+  // The head before a body of so many bytes, which follows.
+  std::string HeadOf(std::size_t body_bytes) const;
+  // Before a body in chunks.
+  std::string HeadOfChunks() const;
+  std::string Text() const;
+
+ private:
+  std::string head_;
+  std::string body_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP_HTTP_ANSWER_H_

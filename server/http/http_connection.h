@@ -1,0 +1,127 @@
+// One connection of HTTP/1.1, with one call at a time.
+#ifndef MEMORYD_SERVER_HTTP_HTTP_CONNECTION_H_
+#define MEMORYD_SERVER_HTTP_HTTP_CONNECTION_H_
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "core/base/memory_budget.h"
+#include "server/http/connect_call.h"
+#include "server/http/http_answer.h"
+#include "server/http/http_port.h"
+#include "server/http/request_parser.h"
+#include "server/http2/connection.h"
+
+namespace memoryd {
+
+// Bounds what its peer can make it hold: a head of 64 KiB, which takes from the share of its
+// address; a body, which counts for its tenant; of requests that come ahead of the answer, one
+// read. It is ended when a head is not complete after 10 s, or none comes for a minute; when an
+// answer is read too slowly (Http2Times); and after an answer to a request that has not come as a
+// whole.
+class HttpConnection final : public Connection,
+                             public ConnectCarrier,
+                             public std::enable_shared_from_this<HttpConnection> {
+ public:
+  // `port` outlives it.
+  HttpConnection(const HttpPort* port, ConnectionParts parts);
+  ~HttpConnection() override;
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+
+  // Connection.
+  void Start() override;
+  void Tick(Clock::time_point now) override;
+  void BeginShutdown() override;
+  void Close(ConnectionEnd why) override;
+  void Flush() override;
+
+  // ConnectCarrier.
+  void Write(std::string bytes, MemoryBudget::Hold hold) override;
+  void EndAnswer(bool keeps_alive) override;
+  bool MayKeepAlive() const override;
+  void Break() override;
+
+ private:
+  enum class State : std::uint8_t {
+    kShaking,
+    kHead,     // A request is awaited, or its head is coming.
+    kBody,     // The body is coming; the answer may be leaving.
+    kAnswer,   // The request has come, and its answer not left.
+    kLeaving,  // The last answer has left; what comes is dropped until the peer closes.
+    kClosed,
+  };
+  struct Outgoing {
+    std::string bytes;
+    MemoryBudget::Hold hold;
+  };
+
+  bool open() const { return state_ != State::kClosed; }
+  // Runs `event`, and ends the connection when it throws.
+  void Guarded(absl::FunctionRef<void()> event);
+  void DoTick(Clock::time_point now);
+  void Shake();
+  void WaitReadable();
+  void WaitWritable();
+  void OnReadable();
+  void ReadAgain();
+  void Receive(std::string_view bytes);
+  void ParseMore();
+  // A head is complete.
+  void BeginRequest();
+  void StartCall(const ConnectHead& head, HttpRequest request);
+  // Answers what nobody can tell the end of, so that nothing is read behind it.
+  void EndInput(HttpAnswer answer);
+  void Answer(HttpAnswer answer);
+  void DoFlush();
+  // False when the socket takes no more now, or is closed.
+  bool WriteOut();
+  void AnswerLeft();
+  // Counts what is not parsed yet. False when there is no room for it.
+  bool HoldInput();
+  void Touch();
+
+  const HttpPort& port_;
+  const Http2Environment& environment_;
+  const std::shared_ptr<EventLoop> loop_;
+  const int socket_;  // Of transport_.
+  boost::asio::posix::stream_descriptor descriptor_;
+  std::unique_ptr<Transport> transport_;
+  ConnectionOwner& owner_;
+  const std::shared_ptr<PotShare> share_;
+  const std::int64_t base_bytes_;
+  std::int64_t input_bytes_ = 0;  // Taken beside base_bytes_.
+  State state_ = State::kShaking;
+  std::shared_ptr<const std::vector<std::string>> certificate_names_;
+  std::unique_ptr<RequestParser> parser_;
+  std::shared_ptr<ConnectCall> call_;
+  std::string in_;  // Not parsed yet.
+  std::deque<Outgoing> outgoing_;
+  std::size_t outgoing_begin_ = 0;  // Of the first.
+  std::size_t outgoing_bytes_ = 0;  // Of all that came since it was empty.
+  bool answer_ended_ = false;
+  bool keeps_alive_ = false;
+  bool input_lost_ = false;  // Nobody knows where the next request begins.
+  bool going_away_ = false;
+  bool failed_ = false;  // By an exception.
+  bool parsing_ = false;
+  bool waiting_read_ = false;
+  bool waiting_write_ = false;
+  bool touched_ = false;
+  std::size_t dropped_bytes_ = 0;
+  // When the state began, and in kHead when its first byte came.
+  Clock::time_point since_;
+  Clock::time_point outgoing_since_;
+  Clock::time_point last_progress_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP_HTTP_CONNECTION_H_

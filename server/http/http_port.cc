@@ -1,0 +1,120 @@
+#include "server/http/http_port.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "core/base/error.h"
+#include "server/http/connect_codec.h"
+#include "server/wire/rpc_status.h"
+
+namespace memoryd {
+namespace {
+
+// Without its port.
+std::string_view NameOf(std::string_view host) {
+  if (host.starts_with('[')) return host.substr(0, host.find(']') + 1);
+  return host.substr(0, host.find(':'));
+}
+
+bool IsLoopback(std::string_view host) {
+  const std::string_view name = NameOf(host);
+  if (name == "[::1]" || absl::EqualsIgnoreCase({name.data(), name.size()}, "localhost")) {
+    return true;
+  }
+  return name.starts_with("127.") &&
+         name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+HttpAnswer Unimplemented(int http_status, std::string_view reason, std::string_view message) {
+  return Refusal(http_status, Error(absl::StatusCode::kUnimplemented, reason, message));
+}
+
+HttpAnswer Denied(std::string_view reason, std::string_view message) {
+  return Refusal(403, Error(absl::StatusCode::kPermissionDenied, reason, message));
+}
+
+HttpAnswer Invalid(int http_status, std::string_view reason, std::string_view message) {
+  return Refusal(http_status, Error(absl::StatusCode::kInvalidArgument, reason, message));
+}
+
+// For probes, which name the server by whatever address they reach it at.
+std::optional<HttpAnswer> AnswerProbe(const HttpPort& port, const HttpRequest& request) {
+  const bool asks_ready = request.target == "/readyz";
+  if (request.method != "GET" || (!asks_ready && request.target != "/healthz")) {
+    return std::nullopt;
+  }
+  const bool good = !asks_ready || port.is_ready();
+  HttpAnswer answer(good ? 200 : 503);
+  answer.Header("Content-Type", "text/plain").Body(good ? "ok\n" : "not ready\n");
+  return answer;
+}
+
+std::optional<HttpAnswer> RefuseSite(const HttpPort& port, const HttpRequest& request) {
+  if (request.hosts > 1 || (request.hosts == 0 && !request.is_http_1_0)) {
+    return Refusal(400, MalformedHttp("Host: must be given once"));
+  }
+  if (port.only_loopback_hosts && !IsLoopback(request.host)) {
+    return Denied("HOST_NOT_ALLOWED",
+                  "Host: without credentials the server answers only to localhost, 127.0.0.1 and "
+                  "[::1]; set credentials, or call it by one of these");
+  }
+  const std::string own = std::string(port.with_tls ? "https://" : "http://") + request.host;
+  if (!request.origin.empty() && !absl::EqualsIgnoreCase(request.origin, own)) {
+    return Denied("ORIGIN_NOT_ALLOWED", "Origin: pages of other sites are not answered");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+HttpAnswer Refusal(int http_status, const absl::Status& why) {
+  return {http_status, ToRpcStatus(why), {}};
+}
+
+absl::Status MalformedHttp(std::string_view message) {
+  return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST", message);
+}
+
+std::variant<ConnectHead, HttpAnswer> Route(const HttpPort& port, const HttpRequest& request) {
+  if (auto answer = AnswerProbe(port, request); answer.has_value()) return *std::move(answer);
+  if (auto refusal = RefuseSite(port, request); refusal.has_value()) return *std::move(refusal);
+  const auto found = port.methods.find(request.target.substr(0, request.target.find('?')));
+  if (found == port.methods.end()) {
+    return Unimplemented(404, "METHOD_UNKNOWN", "the server has no such method");
+  }
+  const ConnectMethod& method = found->second;
+  if (request.method != "POST") {
+    return Unimplemented(405, "METHOD_NOT_ALLOWED", "a call is a POST").Header("Allow", "POST");
+  }
+  if (method.streams_requests) {
+    return Unimplemented(501, "GRPC_ONLY", "this method is served by gRPC alone");
+  }
+  const std::optional<ConnectFormat> format = FormatOf(request.content_type);
+  if (!format.has_value() || format->is_stream != method.streams_replies) {
+    const std::string_view allowed = method.streams_replies
+                                         ? "application/connect+json, application/connect+proto"
+                                         : "application/json, application/proto";
+    return Invalid(415, "CONTENT_TYPE", fmt::format("Content-Type: must be one of {}", allowed))
+        .Header("Accept-Post", allowed);
+  }
+  if (method.streams_replies && request.is_http_1_0) {
+    return Unimplemented(505, "HTTP_VERSION", "streams need HTTP/1.1");
+  }
+  if (!request.connect_protocol_version.empty() && request.connect_protocol_version != "1") {
+    return Invalid(400, "PROTOCOL_VERSION", "Connect-Protocol-Version: must be 1");
+  }
+  if (!request.content_encoding.empty() && request.content_encoding != "identity") {
+    // A compressed request would have to be inflated before its size is known.
+    return Unimplemented(501, "COMPRESSED", "Content-Encoding: requests must not be compressed");
+  }
+  const auto deadline = ParseConnectTimeout(request.connect_timeout_ms);
+  if (!deadline.ok()) return Refusal(400, deadline.status());
+  return ConnectHead{&method, *format, *deadline};
+}
+
+}  // namespace memoryd

@@ -1,0 +1,44 @@
+// What a port of HTTP answers, and to whom.
+#ifndef MEMORYD_SERVER_HTTP_HTTP_PORT_H_
+#define MEMORYD_SERVER_HTTP_HTTP_PORT_H_
+
+#include <functional>
+#include <string>
+#include <variant>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/http/connect_call.h"
+#include "server/http/http_answer.h"
+#include "server/http/request_parser.h"
+#include "server/wire/rpc_call.h"
+
+namespace memoryd {
+
+// What all connections of a port share.
+struct HttpPort {
+  // By path. All else is unknown.
+  absl::flat_hash_map<std::string, ConnectMethod> methods;
+  std::function<bool()> is_ready;
+  // Whether only requests to this machine by name are answered: without credentials a page of
+  // another site would else reach the port by a name of its own (DNS rebinding).
+  bool only_loopback_hosts = true;
+  bool with_tls = false;
+};
+
+// A call as the head of its request has it.
+struct ConnectHead {
+  const ConnectMethod* method = nullptr;
+  ConnectFormat format;
+  RpcCall::TimePoint deadline;
+};
+
+// The call that a request begins, or the answer to one that begins none.
+std::variant<ConnectHead, HttpAnswer> Route(const HttpPort& port, const HttpRequest& request);
+
+// An error that ends a request before there is a call.
+HttpAnswer Refusal(int http_status, const absl::Status& why);
+absl::Status MalformedHttp(std::string_view message);
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP_HTTP_PORT_H_
