@@ -38,6 +38,7 @@ std::string ListeningLines(const Listening& listening) {
   for (const std::string& address : listening.health) {
     lines += fmt::format("health on {}\n", address);
   }
+  for (const std::string& address : listening.http) lines += fmt::format("http on {}\n", address);
   return lines;
 }
 
@@ -45,6 +46,7 @@ std::string ListeningJson(const Listening& listening) {
   Json json = {{"target", TargetOf(listening)}, {"listen", listening.listen}};
   if (!listening.metrics.empty()) json["metrics"] = listening.metrics;
   if (!listening.health.empty()) json["health"] = listening.health;
+  if (!listening.http.empty()) json["http"] = listening.http;
   return Line(json);
 }
 

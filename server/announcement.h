@@ -15,18 +15,20 @@ namespace memoryd {
 struct Listening {
   std::vector<std::string> listen;  // At least one.
   std::vector<std::string> health = {};
+  std::vector<std::string> http = {};
   std::string metrics = {};  // Empty for none.
 };
 
 // What a client on this machine, in whichever folder, calls the server by.
 std::string TargetOf(const Listening& listening);
 
-// `listening on ADDRESS` for each address; before that `metrics on ADDRESS`, then `health on …`.
+// `listening on ADDRESS` for each address; before that `metrics on ADDRESS`, then `health on …`
+// and `http on …`.
 std::string ListeningLines(const Listening& listening);
 
 // Of the functions below each gives one JSON object on a line.
 
-// `target`, `listen`; `metrics` and `health` where there are such.
+// `target`, `listen`; `metrics`, `health` and `http` where there are such.
 std::string ListeningJson(const Listening& listening);
 
 // Of --check-config: `valid`, with `warnings` where it is and `error` where it is not.

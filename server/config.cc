@@ -41,14 +41,19 @@ absl::Status CheckJwt(const Config& config) {
 }
 
 absl::Status CheckPlaintext(const Config& config) {
-  for (const std::string& address : config.listen) {
-    if (config.allow_plaintext || config.UsesTls() || IsLocalAddress(address)) continue;
-    return InvalidSetting(
-        fmt::format("listen: {} can be reached from other machines without TLS; set tls_cert and "
-                    "tls_key, listen on loopback or a UNIX socket, or set allow_plaintext",
-                    address));
-  }
-  return absl::OkStatus();
+  const auto check = [&config](std::string_view setting,
+                               const std::vector<std::string>& addresses) -> absl::Status {
+    for (const std::string& address : addresses) {
+      if (config.allow_plaintext || config.UsesTls() || IsLocalAddress(address)) continue;
+      return InvalidSetting(
+          fmt::format("{}: {} can be reached from other machines without TLS; set tls_cert and "
+                      "tls_key, listen on loopback or a UNIX socket, or set allow_plaintext",
+                      setting, address));
+    }
+    return absl::OkStatus();
+  };
+  MEMORYD_RETURN_IF_ERROR(check("listen", config.listen));
+  return check("http_listen", config.http_listen);
 }
 
 absl::Status CheckSpans(const Config& config) {
@@ -72,7 +77,8 @@ absl::Status CheckItemBytes(const Config& config) {
 }  // namespace
 
 bool Config::ListensInPlaintext() const {
-  return !UsesTls() && !std::all_of(listen.begin(), listen.end(), &IsLocalAddress);
+  return !UsesTls() && !(std::all_of(listen.begin(), listen.end(), &IsLocalAddress) &&
+                         std::all_of(http_listen.begin(), http_listen.end(), &IsLocalAddress));
 }
 
 absl::Status CheckTemplates(Config& config) {

@@ -33,6 +33,19 @@ std::vector<std::string> UnguardedListeners(const Config& config) {
                       reached, config.Authenticates() ? ", and the tokens with them" : ""));
     }
   }
+  if (const std::string reached = ReachedOf(config.http_listen); !reached.empty()) {
+    if (!config.Authenticates() && config.tls_client_ca.empty()) {
+      lines.push_back(
+          fmt::format("http_listen: {}: no credentials: only requests to localhost by name are "
+                      "answered; set credentials, jwks_file or tls_client_ca",
+                      reached));
+    }
+    if (!config.UsesTls()) {
+      lines.push_back(fmt::format(
+          "http_listen: {}: allow_plaintext: other machines on the way can read all calls{}",
+          reached, config.Authenticates() ? ", and the tokens with them" : ""));
+    }
+  }
   if (const std::string reached = ReachedOf(config.health_listen); !reached.empty()) {
     lines.push_back(
         fmt::format("health_listen: {}: plaintext without credentials: let a firewall or a "

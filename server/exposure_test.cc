@@ -17,6 +17,7 @@ Config Local() {
   Config config;
   config.listen = {"127.0.0.1:1", "[::1]:1", "localhost:1", "unix:/s"};
   config.health_listen = {"127.0.0.1:2"};
+  config.http_listen = {"127.0.0.1:4"};
   config.metrics_listen = "127.0.0.1:3";
   return config;
 }
@@ -47,6 +48,17 @@ TEST(ExposureTest, CredentialsInPlaintextCanBeRead) {
   config.credentials.clear();
   config.jwt.jwks_file = "/j";
   EXPECT_THAT(UnguardedListeners(config), ElementsAre(HasSubstr("and the tokens with them")));
+  config.tls_cert = "/c";
+  EXPECT_THAT(UnguardedListeners(config), IsEmpty());
+}
+
+TEST(ExposureTest, NamesWhatGuardsNoAddressOfHttp) {
+  Config config = Local();
+  config.http_listen.emplace_back("0.0.0.0:4");
+  EXPECT_THAT(UnguardedListeners(config),
+              ElementsAre(StartsWith("http_listen: 0.0.0.0:4: no credentials"),
+                          StartsWith("http_listen: 0.0.0.0:4: allow_plaintext")));
+  config.credentials = "/c";
   config.tls_cert = "/c";
   EXPECT_THAT(UnguardedListeners(config), IsEmpty());
 }

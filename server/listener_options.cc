@@ -36,6 +36,15 @@ Http2ServerOptions RpcListenerOptions(const Config& config, const TlsFiles* tls,
   return options;
 }
 
+Http2ServerOptions HttpListenerOptions(const Config& config, const TlsFiles* tls,
+                                       std::int64_t budget, std::int64_t request_bytes) {
+  Http2ServerOptions options = RpcListenerOptions(config, tls, budget, request_bytes);
+  options.addresses = config.http_listen;
+  constexpr std::int64_t kPart = 16;
+  if (budget > 0) options.unauthenticated_bytes = budget / kPart;
+  return options;
+}
+
 Http2ServerOptions HealthListenerOptions(const Config& config) {
   Http2ServerOptions options;
   options.addresses = config.health_listen;

@@ -15,6 +15,10 @@ namespace memoryd {
 Http2ServerOptions RpcListenerOptions(const Config& config, const TlsFiles* tls,
                                       std::int64_t budget, std::int64_t request_bytes);
 
+// Of the addresses in `http_listen`: as those of `listen`, with memory and threads of its own.
+Http2ServerOptions HttpListenerOptions(const Config& config, const TlsFiles* tls,
+                                       std::int64_t budget, std::int64_t request_bytes);
+
 // Of the addresses in `health_listen`: a kubelet's, and that of whoever else reaches the port, so
 // small.
 Http2ServerOptions HealthListenerOptions(const Config& config);

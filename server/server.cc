@@ -18,6 +18,7 @@
 #include "core/base/status_macros.h"
 #include "core/storage/stores.h"
 #include "core/tokens/token_counter.h"
+#include "server/http/http_server.h"
 #include "server/listener_options.h"
 #include "server/migrated_store.h"
 #include "server/ops/build_info.h"
@@ -221,6 +222,7 @@ absl::StatusOr<Listening> Server::Listen() {
   Listening listening;
   listening.listen = rpc_server_->addresses();
   if (health_server_ != nullptr) listening.health = health_server_->addresses();
+  if (http_server_ != nullptr) listening.http = http_server_->addresses();
   if (metrics_ != nullptr) listening.metrics = metrics_->address();
   return listening;
 }
@@ -231,10 +233,27 @@ absl::Status Server::StartListeners() {
       StartServer("listen",
                   RpcListenerOptions(config_, access_->tls(), budget_->limit(), request_bytes_),
                   &services_->methods(), budget_.get()));
+  MEMORYD_RETURN_IF_ERROR(StartHttp());
   if (config_.health_listen.empty()) return absl::OkStatus();
   MEMORYD_ASSIGN_OR_RETURN(health_server_,
                            StartServer("health_listen", HealthListenerOptions(config_),
                                        &services_->health_methods(), budget_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartHttp() {
+  if (config_.http_listen.empty()) return absl::OkStatus();
+  HttpServerOptions options;
+  options.listener = HttpListenerOptions(config_, access_->tls(), budget_->limit(), request_bytes_);
+  options.is_ready = [this] { return services_->health().IsServing("").value_or(false); };
+  options.only_loopback_hosts =
+      access_->authenticator() == nullptr && config_.tls_client_ca.empty();
+  auto started = StartHttpServer(std::move(options), &services_->methods(), budget_.get());
+  if (!started.ok()) {
+    return absl::Status(started.status().code(),
+                        fmt::format("http_listen: {}", std::string(started.status().message())));
+  }
+  http_server_ = *std::move(started);
   return absl::OkStatus();
 }
 
@@ -297,6 +316,7 @@ void Server::CloseListeners() {
   // need to leave.
   const auto replies_left = std::chrono::steady_clock::now() + kFlushReplies;
   rpc_server_->Shutdown(replies_left);
+  if (http_server_ != nullptr) http_server_->Shutdown(replies_left);
   if (health_server_ != nullptr) health_server_->Shutdown(replies_left);
 }
 

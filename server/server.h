@@ -86,6 +86,7 @@ class Server {
   // Whether the name of a tenant may stand in metrics.
   ModelUsage::IsNamed IsNamed() const;
   absl::Status StartListeners();
+  absl::Status StartHttp();
   absl::Status StartMetrics();
   void EndCalls(TimePoint drained_by);
   void CloseListeners();
@@ -113,6 +114,7 @@ class Server {
   std::unique_ptr<Services> services_;
   std::unique_ptr<HealthMonitor> monitor_;
   std::unique_ptr<Http2Server> rpc_server_;
+  std::unique_ptr<Http2Server> http_server_;    // Null: there is none.
   std::unique_ptr<Http2Server> health_server_;  // Null: health has no address of its own.
   std::unique_ptr<MetricsListener> metrics_;    // Null: none are listened for.
 };

@@ -170,6 +170,15 @@ constexpr std::array kSettings = {
               return v.empty() ? std::string() : ParseListen(v, c.health_listen);
             },
             "Use `0.0.0.0:50052` for a kubelet."},
+    Setting{"http_listen",
+            "Addresses of the Connect protocol over HTTP/1.1, for curl, browsers and hosts without "
+            "gRPC. TLS, credentials and limits are those of listen.",
+            &Nothing,
+            [](Config& c, const std::string& v) {
+              c.http_listen.clear();
+              return v.empty() ? std::string() : ParseListen(v, c.http_listen);
+            },
+            "[HTTP](HTTP.md)."},
     Setting{"store", "sqlite:PATH, sqlite::memory:, postgresql://…, or a URL of SQLAlchemy.",
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {
