@@ -32,13 +32,13 @@ std::string TargetOf(const Listening& listening) {
 std::string ListeningLines(const Listening& listening) {
   std::string lines;
   if (!listening.metrics.empty()) lines += fmt::format("metrics on {}\n", listening.metrics);
+  for (const std::string& address : listening.http) lines += fmt::format("http on {}\n", address);
   for (const std::string& address : listening.listen) {
     lines += fmt::format("listening on {}\n", address);
   }
   for (const std::string& address : listening.health) {
     lines += fmt::format("health on {}\n", address);
   }
-  for (const std::string& address : listening.http) lines += fmt::format("http on {}\n", address);
   return lines;
 }
 

@@ -22,8 +22,8 @@ struct Listening {
 // What a client on this machine, in whichever folder, calls the server by.
 std::string TargetOf(const Listening& listening);
 
-// `listening on ADDRESS` for each address; before that `metrics on ADDRESS`, then `health on …`
-// and `http on …`.
+// `listening on ADDRESS` for each address; before that `metrics on ADDRESS` and `http on …`, then
+// `health on …`.
 std::string ListeningLines(const Listening& listening);
 
 // Of the functions below each gives one JSON object on a line.

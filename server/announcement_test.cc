@@ -13,8 +13,9 @@ TEST(Announcement, SaysWhereAServerListens) {
                          .http = {"127.0.0.1:4"},
                          .metrics = "127.0.0.1:3"};
   EXPECT_EQ(ListeningLines(all),
-            "metrics on 127.0.0.1:3\nlistening on 127.0.0.1:1\nlistening on unix:/a\n"
-            "health on 127.0.0.1:2\nhttp on 127.0.0.1:4\n");
+            "metrics on 127.0.0.1:3\nhttp on 127.0.0.1:4\nlistening on 127.0.0.1:1\nlistening on "
+            "unix:/a\n"
+            "health on 127.0.0.1:2\n");
   EXPECT_EQ(ListeningJson(all),
             R"({"target":"127.0.0.1:1","listen":["127.0.0.1:1","unix:/a"],)"
             R"("metrics":"127.0.0.1:3","health":["127.0.0.1:2"],"http":["127.0.0.1:4"]})"

@@ -24,6 +24,7 @@ STOP_SECONDS = 60.0
 _READY = "listening on "
 _METRICS = "metrics on "
 _HEALTH = "health on "
+_HTTP = "http on "
 
 CHANNEL_OPTIONS = [
     ("grpc.use_local_subchannel_pool", 1),
@@ -40,7 +41,7 @@ CHANNEL_OPTIONS = [
 class Server:
     """Runs memoryd from construction, once it serves, until stop() or kill().
 
-    `target` is the address to dial, `metrics` and `health` those of these ports, if any. `log` gets
+    `target` is the address to dial; `metrics`, `http` and `health` those of these ports, if any. `log` gets
     standard error, which else is part of output(). `before` is a command that becomes the server.
     Use as a context manager; leaving it ends the process, and shows what a process that has ended
     by itself had to say.
@@ -71,6 +72,7 @@ class Server:
         self.target = ""
         self.metrics = ""
         self.health = ""
+        self.http = ""
         self._paused = False
         self._told_to_end = False
         self._output: collections.deque[str] = collections.deque(maxlen=200)
@@ -85,6 +87,8 @@ class Server:
             self._output.append(line)
             if line.startswith(_METRICS):
                 self.metrics = line[len(_METRICS):].strip()
+            if line.startswith(_HTTP):
+                self.http = line[len(_HTTP):].strip()
             if line.startswith(_HEALTH):
                 self.health = line[len(_HEALTH):].strip()
             if not self.target and line.startswith(_READY):
