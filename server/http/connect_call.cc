@@ -218,10 +218,7 @@ void ConnectCall::HandOver(const std::shared_ptr<RpcHandler>& handler, std::stri
   Guarded([&] {
     std::string decoded;
     absl::StatusOr<MemoryBudget::Hold> hold = MemoryBudget::Hold();
-    // Of what is decoded, which has no more bytes than the text.
-    if (format_.is_json) {
-      hold = Take(MemoryUse::kRequests, static_cast<std::int64_t>(body.size()));
-    }
+    if (format_.is_json) hold = Take(MemoryUse::kRequests, MostMemoryOf(body));
     if (!hold.ok()) {
       handler->OnReadEnd(hold.status());
       return;

@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.h>
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,9 @@
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
+
+// The most bytes that JsonToBytes() takes beside `json`, whatever message that is of.
+std::int64_t MostMemoryOf(std::string_view json);
 
 // JSON of a message -> its bytes, which no message is built for: what that would take in memory is
 // known of the bytes. INVALID_ARGUMENT `MALFORMED_JSON`, which names the field where that is known.
