@@ -110,16 +110,17 @@ class Text {
   std::size_t next_ = 3;
 };
 
-constexpr char kRaiseVersions[] =
-    "WITH n AS (UPDATE memoryd_namespaces AS s SET version = s.version + v.writes, "
-    "update_us = $1::bigint, commit_tag = $2::bigint, vector_size = CASE WHEN s.vector_size = 0 "
-    "THEN v.vector_size ELSE s.vector_size END FROM (VALUES {}"
-    ") AS v (i, tenant, namespace, writes, vector_size";
-constexpr char kSubjectColumn[] = ", subject";
-constexpr char kRaised[] =
-    ") WHERE s.tenant = v.tenant AND s.namespace = v.namespace AND (v.vector_size = 0 "
-    "OR (v.vector_size > 0 AND s.vector_size IN (0, v.vector_size)))";
-constexpr char kOfSubject[] = " AND (v.subject = '' OR s.subject = v.subject)";
+#define MEMORYD_RAISE_VERSIONS(MEMORYD_SUBJECT)                                                 \
+  "WITH n AS (UPDATE memoryd_namespaces AS s SET version = s.version + v.writes, "              \
+  "update_us = $1::bigint, commit_tag = $2::bigint, vector_size = CASE WHEN s.vector_size = 0 " \
+  "THEN v.vector_size ELSE s.vector_size END FROM (VALUES {}) "                                 \
+  "AS v (i, tenant, namespace, writes, vector_size" MEMORYD_SUBJECT                             \
+  ") WHERE s.tenant = v.tenant AND s.namespace = v.namespace AND (v.vector_size = 0 "           \
+  "OR (v.vector_size > 0 AND s.vector_size IN (0, v.vector_size)))"
+constexpr char kRaiseVersions[] = MEMORYD_RAISE_VERSIONS("");
+constexpr char kRaiseVersionsOfSubjects[] =
+    MEMORYD_RAISE_VERSIONS(", subject") " AND (v.subject = '' OR s.subject = v.subject)";
+#undef MEMORYD_RAISE_VERSIONS
 constexpr char kUnchanged[] =
     " AND s.version = (SELECT b.version FROM memoryd_namespaces b WHERE b.tenant = v.tenant "
     "AND b.namespace = v.namespace)";
@@ -357,10 +358,8 @@ std::string ItemStatement::Sql() const {
   const std::vector<std::size_t>& rows = shape_.rows;
   Text text;
   const bool with_subjects = rows[kSubjects] > 0;
-  text.Append(kRaiseVersions, rows[kNamespaces], NamespaceTypes(with_subjects));
-  if (with_subjects) text.Append(kSubjectColumn);
-  text.Append(kRaised);
-  if (with_subjects) text.Append(kOfSubject);
+  text.Append(with_subjects ? kRaiseVersionsOfSubjects : kRaiseVersions, rows[kNamespaces],
+              NamespaceTypes(with_subjects));
   if (rows[kDeletes] > 0) text.Append(kUnchanged);
   text.Append(kReturnNamespaces);
   if (rows[kPuts] > 0 && shape_.arrays) {
