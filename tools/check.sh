@@ -82,10 +82,10 @@ for store in sqlite postgresql; do
     build/venv/bin/python tests/torture/run.py --failpoints --seconds 60 --store "$store"
 done
 # Adapters of frameworks that have environments of their own, which would take `make test` past its time.
-for name in google-adk agent-framework; do
+for name in google-adk agent-framework strands; do
   $results step "fresh install of $name" build/venv/bin/python tests/clients/fresh_install.py --extras "$name"
 done
-for name in crewai google_adk agent_framework; do
+for name in crewai google_adk agent_framework strands; do
   $with_postgres $results step "$name" build/venv/bin/python tests/frameworks/run.py "$name"
 done
 # Each of these takes half an hour on a slow machine. CHECK_UNTIL is a time in seconds since 1970: what

@@ -3,7 +3,7 @@
 
 usage: fresh_install.py [--extras NAME[,NAME...]] [--beside PACKAGE]
        extras: llama-index, langchain, langgraph, openai-agents, pydantic-ai, autogen, anthropic,
-               crewai, google-adk, agent-framework, importers, mcp
+               crewai, google-adk, agent-framework, strands, importers, mcp
 
 In a fresh virtual environment, with nothing of this repository on its path. Checks that the base
 package brings its types along and imports no framework, and, for each extra whose adapter there is,
@@ -37,7 +37,7 @@ assert (folder / "py.typed").exists() and (folder / "v1" / "memory_pb2.pyi").exi
 frameworks = [name for name in sys.modules if name.split(".")[0] in (
     "llama_index", "langchain_core", "langchain_classic", "langgraph", "ormsgpack",
     "autogen_core", "agents", "openai", "pydantic_ai", "anthropic", "crewai", "agent_framework",
-    "mcp", "starlette") or name.startswith("google.adk")]
+    "mcp", "starlette", "strands") or name.startswith("google.adk")]
 assert not frameworks, frameworks
 """
 

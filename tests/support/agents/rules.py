@@ -105,3 +105,38 @@ def _block_violations(at: str, role: str, block: Mapping[str, Any]) -> Iterator[
     source = block.get("source", {})
     if kind == "image" and source["type"] == "base64" and source["media_type"] not in _IMAGE_TYPES:
         yield f"{at}: an image of the type {source['media_type']!r}"
+
+
+def converse_violations(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What Bedrock's Converse, whose form is Strands', would refuse: another first role than the
+    user's, a role twice in a row, results that are not those of the calls right before, messages and
+    texts without content, reasoning without a signature."""
+    waiting: list[str] = []
+    before = "assistant"
+    for place, message in enumerate(messages):
+        at = f"messages[{place}]"
+        role, content = message["role"], message["content"]
+        if role == before:
+            yield f"{at}.role: {role!r} again"
+        before = role
+        if not content:
+            yield f"{at}.content: empty"
+        kinds = ["toolResult" in block for block in content]
+        if kinds != sorted(kinds, reverse=True):
+            yield f"{at}: a result behind something else"
+        answered = [block["toolResult"]["toolUseId"] for block in content if "toolResult" in block]
+        if sorted(answered) != sorted(waiting):
+            yield f"{at}: results of {answered} behind calls {waiting}"
+        waiting = [block["toolUse"]["toolUseId"] for block in content if "toolUse" in block]
+        if role != "assistant" and waiting:
+            yield f"{at}: a call of the user"
+        for block in content:
+            if "text" in block and not block["text"].strip():
+                yield f"{at}: a text without content"
+            said = block.get("reasoningContent", {}).get("reasoningText")
+            if said is not None and not said.get("signature"):
+                yield f"{at}: reasoning without a signature"
+            if "toolUse" in block and not isinstance(block["toolUse"]["input"], dict):
+                yield f"{at}: an input that is no object"
+    if waiting:
+        yield f"at the end {waiting} have no result"
