@@ -6,7 +6,7 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph test-mcp deploy-test dist-test \
+	bench-retention bench-fork bench-langgraph bench-items-scale test-mcp deploy-test dist-test \
 	image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
@@ -280,6 +280,10 @@ bench-fork: environment
 ## Measure LangGraph's store and checkpointer in memoryd beside those on PostgreSQL
 bench-langgraph: bench-environment
 	@build/bench-venv/bin/python tests/benchmark/graphs.py $(ARGS)
+
+## Measure calls on items in a namespace of 10⁶ of them, and among 10⁵ namespaces, beside 10³
+bench-items-scale: environment
+	@$(python) tests/benchmark/items_scale.py $(ARGS)
 
 ##@ For maintainers: packages and deployment
 
