@@ -1,5 +1,6 @@
 #!/bin/bash
-# Who may include whom. Debian puts all headers into one folder, so linking alone enforces nothing.
+# Who may include whom, and that a name is one type's. Debian puts all headers into one folder, so
+# linking alone enforces nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -66,6 +67,20 @@ locking=(core)
 [ ! -d server ] || locking+=(server)
 forbid 'absl::Mutex gives false races under ThreadSanitizer: use core/base/mutex.h' \
   'absl/synchronization/mutex\.h' "${locking[@]}"
+
+# The linker takes one of two types of a name for both, and says nothing. In a namespace's braces a
+# type begins its line.
+# shellcheck disable=SC2016  # awk's own.
+twice=$(find core server cli -name '*.h' -exec awk '
+  {gsub(/MEMORYD_[A-Z_]+(\([^)]*\))? /, "")}
+  /^namespace /{space = $2}
+  /^(class|struct|enum class|enum) [A-Za-z_0-9]+/ && (/\{/ || !/;$/) {
+    sub(/^enum class/, "enum"); sub(/[^A-Za-z_0-9].*/, "", $2); print space "::" $2 }' {} + |
+  sort | uniq -d)
+if [ -n "$twice" ]; then
+  printf 'two types have one name:\n%s\n' "$twice"
+  failed=1
+fi
 
 [ "$failed" -eq 0 ] && echo 'layering: clean'
 exit "$failed"

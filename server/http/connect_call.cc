@@ -11,7 +11,7 @@
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "server/http/connect_codec.h"
-#include "server/http/http_answer.h"
+#include "server/http/http_reply.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
@@ -61,7 +61,7 @@ std::optional<ConnectFormat> FormatOf(std::string_view content_type) {
   return std::nullopt;
 }
 
-ConnectCall::ConnectCall(Parts parts, HttpRequest request)
+ConnectCall::ConnectCall(Parts parts, ConnectRequest request)
     : environment_(*parts.environment),
       loop_(std::move(parts.loop)),
       carrier_(parts.carrier),
@@ -308,7 +308,7 @@ void ConnectCall::DoSend(std::string message, MemoryBudget::Hold hold) {
 
 void ConnectCall::WriteHead() {
   if (std::exchange(has_head_, true)) return;
-  carrier_->Write(HttpAnswer(200)
+  carrier_->Write(HttpReply(200)
                       .Header("Content-Type", format_.is_json ? "application/connect+json"
                                                               : "application/connect+proto")
                       .KeepAlive(carrier_->MayKeepAlive())
@@ -335,12 +335,12 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
   } else if (status.code == 0) {
     const std::string_view type = format_.is_json ? "application/json" : "application/proto";
     std::string bytes =
-        HttpAnswer(200).Header("Content-Type", type).KeepAlive(keeps_alive).HeadOf(reply_.size());
+        HttpReply(200).Header("Content-Type", type).KeepAlive(keeps_alive).HeadOf(reply_.size());
     bytes.append(reply_);
     reply_ = {};
     carrier_->Write(std::move(bytes), std::move(reply_hold_));
   } else {
-    carrier_->Write(HttpAnswer(status, request_id).KeepAlive(keeps_alive).Text(), {});
+    carrier_->Write(HttpReply(status, request_id).KeepAlive(keeps_alive).Text(), {});
   }
   carrier_->EndAnswer(keeps_alive);
 }

@@ -69,7 +69,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
     ConnectFormat format;
     TimePoint deadline;
   };
-  ConnectCall(Parts parts, HttpRequest request);
+  ConnectCall(Parts parts, ConnectRequest request);
   ~ConnectCall() override;
 
   // RpcCall.
@@ -129,7 +129,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   const ConnectMethod& method_;
   const ConnectFormat format_;
   const TimePoint deadline_;
-  HttpRequest request_;
+  ConnectRequest request_;
   std::atomic<bool> cancelled_{false};
 
   std::shared_ptr<RpcHandler> handler_;

@@ -221,10 +221,10 @@ void HttpConnection::BeginRequest() {
   state_ = State::kBody;
   since_ = Clock::now();
   answer_ended_ = false;
-  HttpRequest request = std::move(parser_->request());
+  ConnectRequest request = std::move(parser_->request());
   keeps_alive_ = request.keeps_alive && !request.is_http_1_0;
   auto routed = Route(port_, request);
-  if (auto* const answer = std::get_if<HttpAnswer>(&routed); answer != nullptr) {
+  if (auto* const answer = std::get_if<HttpReply>(&routed); answer != nullptr) {
     Answer(std::move(*answer));
   } else {
     StartCall(std::get<ConnectHead>(routed), std::move(request));
@@ -236,7 +236,7 @@ void HttpConnection::BeginRequest() {
   }
 }
 
-void HttpConnection::StartCall(const ConnectHead& head, HttpRequest request) {
+void HttpConnection::StartCall(const ConnectHead& head, ConnectRequest request) {
   ConnectCall::Parts parts;
   parts.environment = &environment_;
   parts.loop = loop_;
@@ -250,7 +250,7 @@ void HttpConnection::StartCall(const ConnectHead& head, HttpRequest request) {
   call->Start();
 }
 
-void HttpConnection::EndInput(HttpAnswer answer) {
+void HttpConnection::EndInput(HttpReply answer) {
   keeps_alive_ = false;
   input_lost_ = true;
   state_ = State::kAnswer;
@@ -258,7 +258,7 @@ void HttpConnection::EndInput(HttpAnswer answer) {
   Answer(std::move(answer));
 }
 
-void HttpConnection::Answer(HttpAnswer answer) {
+void HttpConnection::Answer(HttpReply answer) {
   const bool keeps_alive = MayKeepAlive();
   Write(answer.KeepAlive(keeps_alive).Text(), {});
   EndAnswer(keeps_alive);

@@ -14,8 +14,8 @@
 #include "absl/functional/function_ref.h"
 #include "core/base/memory_budget.h"
 #include "server/http/connect_call.h"
-#include "server/http/http_answer.h"
 #include "server/http/http_port.h"
+#include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
 #include "server/http2/connection.h"
 
@@ -76,10 +76,10 @@ class HttpConnection final : public Connection,
   void ParseMore();
   // A head is complete.
   void BeginRequest();
-  void StartCall(const ConnectHead& head, HttpRequest request);
+  void StartCall(const ConnectHead& head, ConnectRequest request);
   // Answers what nobody can tell the end of, so that nothing is read behind it.
-  void EndInput(HttpAnswer answer);
-  void Answer(HttpAnswer answer);
+  void EndInput(HttpReply answer);
+  void Answer(HttpReply answer);
   void DoFlush();
   // False when the socket takes no more now, or is closed.
   bool WriteOut();

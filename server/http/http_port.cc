@@ -30,31 +30,31 @@ bool IsLoopback(std::string_view host) {
          name.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-HttpAnswer Unimplemented(int http_status, std::string_view reason, std::string_view message) {
+HttpReply Unimplemented(int http_status, std::string_view reason, std::string_view message) {
   return Refusal(http_status, Error(absl::StatusCode::kUnimplemented, reason, message));
 }
 
-HttpAnswer Denied(std::string_view reason, std::string_view message) {
+HttpReply Denied(std::string_view reason, std::string_view message) {
   return Refusal(403, Error(absl::StatusCode::kPermissionDenied, reason, message));
 }
 
-HttpAnswer Invalid(int http_status, std::string_view reason, std::string_view message) {
+HttpReply Invalid(int http_status, std::string_view reason, std::string_view message) {
   return Refusal(http_status, Error(absl::StatusCode::kInvalidArgument, reason, message));
 }
 
 // For probes, which name the server by whatever address they reach it at.
-std::optional<HttpAnswer> AnswerProbe(const HttpPort& port, const HttpRequest& request) {
+std::optional<HttpReply> AnswerProbe(const HttpPort& port, const ConnectRequest& request) {
   const bool asks_ready = request.target == "/readyz";
   if (request.method != "GET" || (!asks_ready && request.target != "/healthz")) {
     return std::nullopt;
   }
   const bool good = !asks_ready || port.is_ready();
-  HttpAnswer answer(good ? 200 : 503);
+  HttpReply answer(good ? 200 : 503);
   answer.Header("Content-Type", "text/plain").Body(good ? "ok\n" : "not ready\n");
   return answer;
 }
 
-std::optional<HttpAnswer> RefuseSite(const HttpPort& port, const HttpRequest& request) {
+std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& request) {
   if (request.hosts > 1 || (request.hosts == 0 && !request.is_http_1_0)) {
     return Refusal(400, MalformedHttp("Host: must be given once"));
   }
@@ -72,7 +72,7 @@ std::optional<HttpAnswer> RefuseSite(const HttpPort& port, const HttpRequest& re
 
 }  // namespace
 
-HttpAnswer Refusal(int http_status, const absl::Status& why) {
+HttpReply Refusal(int http_status, const absl::Status& why) {
   return {http_status, ToRpcStatus(why), {}};
 }
 
@@ -80,7 +80,7 @@ absl::Status MalformedHttp(std::string_view message) {
   return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST", message);
 }
 
-std::variant<ConnectHead, HttpAnswer> Route(const HttpPort& port, const HttpRequest& request) {
+std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRequest& request) {
   if (auto answer = AnswerProbe(port, request); answer.has_value()) return *std::move(answer);
   if (auto refusal = RefuseSite(port, request); refusal.has_value()) return *std::move(refusal);
   const auto found = port.methods.find(request.target.substr(0, request.target.find('?')));

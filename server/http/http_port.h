@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "server/http/connect_call.h"
-#include "server/http/http_answer.h"
+#include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
 #include "server/wire/rpc_call.h"
 
@@ -33,10 +33,10 @@ struct ConnectHead {
 };
 
 // The call that a request begins, or the answer to one that begins none.
-std::variant<ConnectHead, HttpAnswer> Route(const HttpPort& port, const HttpRequest& request);
+std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRequest& request);
 
 // An error that ends a request before there is a call.
-HttpAnswer Refusal(int http_status, const absl::Status& why);
+HttpReply Refusal(int http_status, const absl::Status& why);
 absl::Status MalformedHttp(std::string_view message);
 
 }  // namespace memoryd

@@ -29,7 +29,7 @@ class RequestParser::Parser final : public http::basic_parser<true> {
     body_limit(std::numeric_limits<std::uint64_t>::max());
   }
 
-  HttpRequest& request() { return request_; }
+  ConnectRequest& request() { return request_; }
 
  private:
   void on_request_impl(http::verb /*verb*/, boost::beast::string_view method,
@@ -105,7 +105,7 @@ class RequestParser::Parser final : public http::basic_parser<true> {
   void on_finish_impl(error_code& /*error*/) override {}
 
   const std::function<void(std::string_view)> body_;
-  HttpRequest request_;
+  ConnectRequest request_;
   bool has_head_ = false;
 };
 
@@ -128,7 +128,7 @@ RequestParser::State RequestParser::Put(std::string_view bytes, std::size_t& tak
   return parser_->is_done() ? State::kDone : State::kNeedsMore;
 }
 
-HttpRequest& RequestParser::request() { return parser_->request(); }
+ConnectRequest& RequestParser::request() { return parser_->request(); }
 
 bool RequestParser::request_ended() const { return parser_->is_done(); }
 

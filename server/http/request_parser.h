@@ -15,7 +15,7 @@
 namespace memoryd {
 
 // The head of a request, as far as the server looks at it.
-struct HttpRequest {
+struct ConnectRequest {
   std::string method;
   std::string target;
   bool is_http_1_0 = false;
@@ -51,7 +51,7 @@ class RequestParser {
   // `taken` bytes are done with; the others are to be given again, with those that follow.
   State Put(std::string_view bytes, std::size_t& taken);
 
-  HttpRequest& request();
+  ConnectRequest& request();
   // Whether nothing more comes of the body.
   bool request_ended() const;
 

@@ -1,6 +1,6 @@
 // Answers of HTTP/1.1 as bytes.
-#ifndef MEMORYD_SERVER_HTTP_HTTP_ANSWER_H_
-#define MEMORYD_SERVER_HTTP_HTTP_ANSWER_H_
+#ifndef MEMORYD_SERVER_HTTP_HTTP_REPLY_H_
+#define MEMORYD_SERVER_HTTP_HTTP_REPLY_H_
 
 #include <cstddef>
 #include <string>
@@ -11,20 +11,20 @@
 namespace memoryd {
 
 // Values come from the server alone, but for `request_id`.
-class HttpAnswer {
+class HttpReply {
  public:
-  explicit HttpAnswer(int status);
+  explicit HttpReply(int status);
   // An error of a unary call, with the status of HTTP that Connect has for it. `request_id`: empty
   // for none.
-  HttpAnswer(const RpcStatus& error, std::string_view request_id);
+  HttpReply(const RpcStatus& error, std::string_view request_id);
   // The same with another status of HTTP.
-  HttpAnswer(int status, const RpcStatus& error, std::string_view request_id);
+  HttpReply(int status, const RpcStatus& error, std::string_view request_id);
 
-  HttpAnswer& Header(std::string_view name, std::string_view value);
+  HttpReply& Header(std::string_view name, std::string_view value);
   // The body of Text().
-  HttpAnswer& Body(std::string body);
+  HttpReply& Body(std::string body);
   // Else the answer says that the connection ends.
-  HttpAnswer& KeepAlive(bool keeps_alive);
+  HttpReply& KeepAlive(bool keeps_alive);
 
   // The head before a body of so many bytes, which follows.
   std::string HeadOf(std::size_t body_bytes) const;
@@ -39,4 +39,4 @@ class HttpAnswer {
 
 }  // namespace memoryd
 
-#endif  // MEMORYD_SERVER_HTTP_HTTP_ANSWER_H_
+#endif  // MEMORYD_SERVER_HTTP_HTTP_REPLY_H_

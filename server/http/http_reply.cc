@@ -1,4 +1,4 @@
-#include "server/http/http_answer.h"
+#include "server/http/http_reply.h"
 
 #include <fmt/format.h>
 
@@ -59,47 +59,45 @@ bool IsPrintable(std::string_view text) {
 
 }  // namespace
 
-HttpAnswer::HttpAnswer(int status)
+HttpReply::HttpReply(int status)
     : head_(fmt::format("HTTP/1.1 {} {}\r\n", status, ReasonOf(status))) {
   // What a browser is told of any answer: it is data, and nobody else's to keep.
   Header("Cache-Control", "no-store");
   Header("X-Content-Type-Options", "nosniff");
 }
 
-HttpAnswer::HttpAnswer(const RpcStatus& error, std::string_view request_id)
-    : HttpAnswer(HttpStatusOf(error.code), error, request_id) {}
+HttpReply::HttpReply(const RpcStatus& error, std::string_view request_id)
+    : HttpReply(HttpStatusOf(error.code), error, request_id) {}
 
-HttpAnswer::HttpAnswer(int status, const RpcStatus& error, std::string_view request_id)
-    : HttpAnswer(status) {
+HttpReply::HttpReply(int status, const RpcStatus& error, std::string_view request_id)
+    : HttpReply(status) {
   Header("Content-Type", "application/json");
   if (error.code == kUnauthenticated) Header("WWW-Authenticate", "Bearer");
   if (!request_id.empty() && IsPrintable(request_id)) Header("X-Request-Id", request_id);
   Body(ErrorJson(error));
 }
 
-HttpAnswer& HttpAnswer::Header(std::string_view name, std::string_view value) {
+HttpReply& HttpReply::Header(std::string_view name, std::string_view value) {
   fmt::format_to(std::back_inserter(head_), "{}: {}\r\n", name, value);
   return *this;
 }
 
-HttpAnswer& HttpAnswer::Body(std::string body) {
+HttpReply& HttpReply::Body(std::string body) {
   body_ = std::move(body);
   return *this;
 }
 
-HttpAnswer& HttpAnswer::KeepAlive(bool keeps_alive) {
+HttpReply& HttpReply::KeepAlive(bool keeps_alive) {
   if (!keeps_alive) Header("Connection", "close");
   return *this;
 }
 
-std::string HttpAnswer::HeadOf(std::size_t body_bytes) const {
+std::string HttpReply::HeadOf(std::size_t body_bytes) const {
   return fmt::format("{}Content-Length: {}\r\n\r\n", head_, body_bytes);
 }
 
-std::string HttpAnswer::HeadOfChunks() const {
-  return head_ + "Transfer-Encoding: chunked\r\n\r\n";
-}
+std::string HttpReply::HeadOfChunks() const { return head_ + "Transfer-Encoding: chunked\r\n\r\n"; }
 
-std::string HttpAnswer::Text() const { return HeadOf(body_.size()) + body_; }
+std::string HttpReply::Text() const { return HeadOf(body_.size()) + body_; }
 
 }  // namespace memoryd
