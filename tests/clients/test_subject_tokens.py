@@ -76,8 +76,9 @@ def test_each_token_has_a_langgraph_of_its_own(target):
         assert len(list(saver.list(None))) == len(list(saver.list(config))) > 0
         with Client(target, token="all") as everybody:
             for path in ((base, name, "store", "facts"), (base, name, "threads", "monday")):
-                found = list(everybody.list_namespaces(path))
-                assert found and all(entry.config.subject == name for entry in found)
+                found = list(everybody.list_namespaces(prefix=path))
+                assert found
+                assert found == list(everybody.list_namespaces(prefix=path, subject=name))
 
 
 def test_anothers_threads_and_items_are_not_there(target):
