@@ -12,30 +12,17 @@
 #include "core/base/status_macros.h"
 #include "server/http/connect_codec.h"
 #include "server/http/http_reply.h"
+#include "server/http2/call_messages.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
 namespace {
 
-using Seconds = std::chrono::seconds;
-
-// What a call takes by estimate, in bytes, before anything of its body.
-constexpr std::int64_t kBytes = 2048;
-// As for gRPC's: the least rate of a body, and what is parsed on another thread.
-constexpr std::size_t kBytesPerSecond = 64 << 10;
-constexpr std::size_t kLargeMessage = 4 << 10;
-constexpr std::size_t kMostUncharged = 16 << 10;
-// Before each message of a stream: flags and size.
-constexpr std::size_t kEnvelope = 5;
 constexpr unsigned char kLastEnvelope = 2;
 
 std::string Enveloped(unsigned char flags, std::string_view message) {
-  std::string bytes(1, static_cast<char>(flags));
-  for (int shift = 24; shift >= 0; shift -= 8) {
-    bytes += static_cast<char>(message.size() >> shift & 0xFFU);
-  }
-  bytes.append(message);
-  return bytes;
+  const auto prefix = PrefixOf(message.size(), flags);
+  return std::string(prefix.data(), prefix.size()).append(message);
 }
 
 std::string Chunked(std::string_view bytes) {
@@ -110,9 +97,10 @@ void ConnectCall::SetHandler(std::shared_ptr<RpcHandler> handler) {
 
 absl::Status ConnectCall::ChargeTo(std::string_view tenant) {
   tenant_.assign(tenant);
-  MEMORYD_ASSIGN_OR_RETURN(hold_, environment_.budget->Take(
-                                      tenant, MemoryUse::kRequests,
-                                      kBytes + static_cast<std::int64_t>(request_.metadata.bytes)));
+  MEMORYD_ASSIGN_OR_RETURN(
+      hold_,
+      environment_.budget->Take(tenant, MemoryUse::kRequests,
+                                kCallBytes + static_cast<std::int64_t>(request_.metadata.bytes)));
   charged_ = true;
   return absl::OkStatus();
 }
@@ -209,8 +197,7 @@ void ConnectCall::Deliver() {
   const bool queued = environment_.large_messages->TrySubmit(
       tenant_, [handler, body, self = shared_from_this()] { self->HandOver(handler, *body); });
   if (!queued) {
-    EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
-                     "too many large requests wait; nothing was started, try again later"));
+    EndReading(LargeRequestsWait());
   }
 }
 
@@ -237,19 +224,15 @@ absl::StatusOr<std::string_view> ConnectCall::Decode(std::string_view body, std:
     const auto malformed = [](std::string_view why) {
       return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST", why);
     };
-    if (body.size() < kEnvelope) return malformed("the request has no envelope");
+    if (body.size() < kPrefixBytes) return malformed("the request has no envelope");
     if ((static_cast<unsigned char>(body[0]) & 1U) != 0) {
       return Error(absl::StatusCode::kUnimplemented, "COMPRESSED",
                    "messages must not be compressed");
     }
-    std::size_t size = 0;
-    for (std::size_t i = 1; i < kEnvelope; ++i) {
-      size = size << 8U | static_cast<unsigned char>(body[i]);
-    }
-    if (body[0] != 0 || size != body.size() - kEnvelope) {
+    if (body[0] != 0 || MessageSize(body) != body.size() - kPrefixBytes) {
       return malformed("the request must be one whole envelope");
     }
-    body.remove_prefix(kEnvelope);
+    body.remove_prefix(kPrefixBytes);
   }
   if (!format_.is_json) return body;
   MEMORYD_ASSIGN_OR_RETURN(decoded, JsonToBytes(body, *method_.request));
@@ -260,14 +243,7 @@ absl::StatusOr<std::string> ConnectCall::Encode(std::string message, MemoryBudge
   if (format_.is_json) {
     MEMORYD_ASSIGN_OR_RETURN(message, BytesToJson(message, *method_.reply));
   }
-  if (charged_) {
-    const auto size = static_cast<std::int64_t>(message.size());
-    if (hold.bytes() == 0) {
-      hold = environment_.budget->Count(tenant_, MemoryUse::kReplies, size);
-    } else {
-      hold.Resize(size);
-    }
-  }
+  if (charged_) CountReply(*environment_.budget, tenant_, message.size(), hold);
   return message;
 }
 
@@ -370,22 +346,18 @@ void ConnectCall::Ended(bool in_order) {
 void ConnectCall::Tick(Clock::time_point now) {
   if (finished_) return;
   if (reading_ && !request_ended_) {
-    const Seconds most = environment_.times.body_idle;
-    const bool idle = now > last_data_ + most;
+    const Http2Times& times = environment_.times;
+    const bool idle = now > last_data_ + times.body_idle;
     const std::size_t size =
         std::max<std::size_t>(body_.size(), request_.content_length.value_or(0));
-    const Seconds time = environment_.times.message + Seconds(size / kBytesPerSecond);
-    if (idle || now > read_since_ + time) {
+    if (idle || now > read_since_ + times.ForMessage(size)) {
       environment_.stats->GaveUpRequest();
-      EndReading(Error(
-          absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
-          idle ? fmt::format("nothing of the request came for {} seconds", most.count())
-               : fmt::format("the request came slower than {} bytes a second", kBytesPerSecond)));
+      EndReading(RequestStalled(times, idle));
     }
   }
   // A second for the answer that the handler itself has for it.
   if (carrier_ != nullptr && !finished_ && deadline_ != TimePoint::max() &&
-      now > deadline_ + Seconds(1)) {
+      now > deadline_ + std::chrono::seconds(1)) {
     carrier_->Break();
   }
 }

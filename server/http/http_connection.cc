@@ -20,7 +20,6 @@ constexpr std::size_t kReadAtOnce = 16 << 10;
 constexpr std::size_t kMostUnparsed = kToldHeaderBytes + kReadAtOnce;
 // Of a request that nobody reads any more.
 constexpr std::size_t kMostDropped = 64 << 20;
-constexpr std::size_t kBytesPerSecond = 64 << 10;
 
 }  // namespace
 
@@ -29,7 +28,7 @@ HttpConnection::HttpConnection(const HttpPort* port, ConnectionParts parts)
       environment_(*parts.environment),
       loop_(std::move(parts.loop)),
       socket_(parts.socket),
-      descriptor_(loop_->context()),
+      waits_(loop_.get()),
       transport_(std::move(parts.transport)),
       owner_(*parts.owner),
       share_(std::move(parts.share)),
@@ -54,14 +53,11 @@ void HttpConnection::Guarded(absl::FunctionRef<void()> event) {
 void HttpConnection::Start() {
   environment_.stats->Opened();
   Guarded([this] {
-    boost::system::error_code error;
-    descriptor_.assign(socket_, error);
-    if (error) {
-      // The kernel watches no more sockets for this process.
+    if (waits_.Begin(socket_)) {
+      Shake();
+    } else {
       Close(ConnectionEnd::kTooMany);
-      return;
     }
-    Shake();
   });
 }
 
@@ -87,39 +83,24 @@ void HttpConnection::Shake() {
 }
 
 void HttpConnection::WaitReadable() {
-  if (waiting_read_ || !open()) return;
-  waiting_read_ = true;
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->waiting_read_ = false;
-                           if (error || !self->open()) return;
-                           self->Guarded([&self] {
-                             if (self->state_ == State::kShaking) {
-                               self->Shake();
-                             } else {
-                               self->OnReadable();
-                             }
-                           });
-                           self->loop_->Handled();
-                         });
+  if (!open()) return;
+  waits_.ForRead([self = shared_from_this()] { self->OnSocket(&HttpConnection::OnReadable); });
 }
 
 void HttpConnection::WaitWritable() {
-  if (waiting_write_ || !open()) return;
-  waiting_write_ = true;
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_write,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->waiting_write_ = false;
-                           if (error || !self->open()) return;
-                           self->Guarded([&self] {
-                             if (self->state_ == State::kShaking) {
-                               self->Shake();
-                             } else {
-                               self->DoFlush();
-                             }
-                           });
-                           self->loop_->Handled();
-                         });
+  if (!open()) return;
+  waits_.ForWrite([self = shared_from_this()] { self->OnSocket(&HttpConnection::DoFlush); });
+}
+
+void HttpConnection::OnSocket(void (HttpConnection::*event)()) {
+  if (!open()) return;
+  Guarded([this, event] {
+    if (state_ == State::kShaking) {
+      Shake();
+    } else {
+      (this->*event)();
+    }
+  });
 }
 
 void HttpConnection::OnReadable() {
@@ -385,8 +366,9 @@ void HttpConnection::DoTick(Clock::time_point now) {
   }
   if (!open()) return;
   if (!outgoing_.empty()) {
-    const Seconds time = environment_.times.message + Seconds(outgoing_bytes_ / kBytesPerSecond);
-    if (now > last_progress_ + environment_.times.reply_unread || now > outgoing_since_ + time) {
+    const Http2Times& times = environment_.times;
+    if (now > last_progress_ + times.reply_unread ||
+        now > outgoing_since_ + times.ForMessage(outgoing_bytes_)) {
       environment_.stats->GaveUpReply();
       Close(ConnectionEnd::kStuck);
       return;
@@ -409,7 +391,7 @@ void HttpConnection::Close(ConnectionEnd why) {
   const std::shared_ptr<HttpConnection> self = shared_from_this();
   state_ = State::kClosed;
   // Ends the waits; the transport closes the socket.
-  descriptor_.release();
+  waits_.End();
   if (const std::shared_ptr<ConnectCall> call = std::exchange(call_, nullptr); call != nullptr) {
     call->Ended(/*in_order=*/false);
   }

@@ -2,7 +2,6 @@
 #ifndef MEMORYD_SERVER_HTTP_HTTP_CONNECTION_H_
 #define MEMORYD_SERVER_HTTP_HTTP_CONNECTION_H_
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,6 +17,7 @@
 #include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
 #include "server/http2/connection.h"
+#include "server/http2/socket_waits.h"
 
 namespace memoryd {
 
@@ -70,6 +70,8 @@ class HttpConnection final : public Connection,
   void Shake();
   void WaitReadable();
   void WaitWritable();
+  // What was waited for has come.
+  void OnSocket(void (HttpConnection::*event)());
   void OnReadable();
   void ReadAgain();
   void Receive(std::string_view bytes);
@@ -92,7 +94,7 @@ class HttpConnection final : public Connection,
   const Http2Environment& environment_;
   const std::shared_ptr<EventLoop> loop_;
   const int socket_;  // Of transport_.
-  boost::asio::posix::stream_descriptor descriptor_;
+  SocketWaits waits_;
   std::unique_ptr<Transport> transport_;
   ConnectionOwner& owner_;
   const std::shared_ptr<PotShare> share_;
@@ -112,8 +114,6 @@ class HttpConnection final : public Connection,
   bool going_away_ = false;
   bool failed_ = false;  // By an exception.
   bool parsing_ = false;
-  bool waiting_read_ = false;
-  bool waiting_write_ = false;
   bool touched_ = false;
   std::size_t dropped_bytes_ = 0;
   // When the state began, and in kHead when its first byte came.

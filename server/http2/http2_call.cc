@@ -11,38 +11,13 @@
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "server/http2/call_headers.h"
+#include "server/http2/call_messages.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
 namespace {
 
 using Seconds = std::chrono::seconds;
-
-// The least rate of a message once Http2Times::message has passed. A peer that moves it byte by
-// byte is never idle.
-constexpr std::size_t kBytesPerSecond = 64 << 10;
-// A handler parses more than this on another thread, so that other connections go on meanwhile: of
-// tiny parts, 32 KiB can take longer than most calls.
-constexpr std::size_t kLargeMessage = 4 << 10;
-// For a call that counts for no tenant: health and reflection.
-constexpr std::size_t kMostUncharged = 16 << 10;
-constexpr std::size_t kPrefixBytes = 5;
-
-std::uint32_t MessageSize(const std::array<char, kPrefixBytes>& prefix) {
-  std::uint32_t size = 0;
-  for (std::size_t i = 1; i < kPrefixBytes; ++i) {
-    size = size << 8U | static_cast<unsigned char>(prefix[i]);
-  }
-  return size;
-}
-
-std::array<char, kPrefixBytes> PrefixOf(std::size_t size) {
-  std::array<char, kPrefixBytes> prefix = {};
-  for (std::size_t i = 1; i < kPrefixBytes; ++i) {
-    prefix[i] = static_cast<char>(size >> 8 * (kPrefixBytes - 1 - i) & 0xFFU);
-  }
-  return prefix;
-}
 
 // `8S` -> 8 seconds from now; max() for what is none (PROTOCOL-HTTP2, Timeout).
 RpcCall::TimePoint ParseTimeout(std::string_view text) {
@@ -228,7 +203,7 @@ void Http2Call::SetHandler(std::shared_ptr<RpcHandler> handler) {
 absl::Status Http2Call::ChargeTo(std::string_view tenant) {
   tenant_.assign(tenant);
   auto hold = budget_.Take(tenant, MemoryUse::kRequests,
-                           kBytes + static_cast<std::int64_t>(metadata_.bytes));
+                           kCallBytes + static_cast<std::int64_t>(metadata_.bytes));
   if (!hold.ok()) return hold.status();
   hold_ = *std::move(hold);
   charged_ = true;
@@ -255,7 +230,7 @@ void Http2Call::DoRead() {
   reading_ = true;
   last_data_ = Clock::now();
   if (charged_) {
-    hold_.Resize(kBytes + static_cast<std::int64_t>(metadata_.bytes + unread_.size()));
+    hold_.Resize(kCallBytes + static_cast<std::int64_t>(metadata_.bytes + unread_.size()));
   }
   // From within OnMessage(): what is left of `bytes` comes next.
   if (parsing_unread_) return;
@@ -328,7 +303,7 @@ std::string_view Http2Call::Parse(std::string_view bytes) {
 }
 
 bool Http2Call::BeginMessage() {
-  in_size_ = MessageSize(prefix_);
+  in_size_ = MessageSize({prefix_.data(), prefix_.size()});
   if (prefix_[0] != 0) {
     EndReading(
         Error(absl::StatusCode::kUnimplemented, "COMPRESSED", "messages must not be compressed"));
@@ -381,8 +356,7 @@ void Http2Call::Deliver(std::string message) {
         self->Guarded([&handler, &kept] { handler->OnMessage(*kept); });
       });
   if (!queued) {
-    EndReading(Error(absl::StatusCode::kResourceExhausted, "SERVER_BUSY",
-                     "too many large requests wait; nothing was started, try again later"));
+    EndReading(LargeRequestsWait());
   }
 }
 
@@ -409,13 +383,7 @@ absl::StatusOr<MemoryBudget::Hold> Http2Call::Take(MemoryUse use, std::int64_t b
 }
 
 void Http2Call::Measure(std::string_view message, MemoryBudget::Hold& hold) {
-  if (!charged_) return;
-  const auto size = static_cast<std::int64_t>(message.size());
-  if (hold.bytes() == 0) {
-    hold = budget_.Count(tenant_, MemoryUse::kReplies, size);
-  } else {
-    hold.Resize(size);
-  }
+  if (charged_) CountReply(budget_, tenant_, message.size(), hold);
 }
 
 void Http2Call::Send(std::string message, MemoryBudget::Hold hold) {
@@ -639,11 +607,8 @@ void Http2Call::Tick(Clock::time_point now) {
 bool Http2Call::IsReplyTooSlow(Clock::time_point now) const {
   const Seconds unread = connection_->environment_.times.reply_unread;
   if (outgoing_.empty()) return now > finished_at_ + unread;
-  return now > last_progress_ + unread || now > outgoing_since_ + TimeFor(outgoing_bytes_);
-}
-
-std::chrono::seconds Http2Call::TimeFor(std::size_t bytes) const {
-  return connection_->environment_.times.message + Seconds(bytes / kBytesPerSecond);
+  return now > last_progress_ + unread ||
+         now > outgoing_since_ + connection_->environment_.times.ForMessage(outgoing_bytes_);
 }
 
 void Http2Call::GiveUpReply() {
@@ -652,17 +617,15 @@ void Http2Call::GiveUpReply() {
 }
 
 void Http2Call::TickRequest(Clock::time_point now) {
-  const Seconds most = connection_->environment_.times.body_idle;
+  const Http2Times& times = connection_->environment_.times;
   // Between the messages of a stream nobody has to send.
-  const bool idle = now > last_data_ + most && (prefix_size_ > 0 || !has_message_);
-  const bool slow = prefix_size_ > 0 &&
-                    now > message_since_ + TimeFor(prefix_size_ == kPrefixBytes ? in_size_ : 0);
+  const bool idle = now > last_data_ + times.body_idle && (prefix_size_ > 0 || !has_message_);
+  const bool slow =
+      prefix_size_ > 0 &&
+      now > message_since_ + times.ForMessage(prefix_size_ == kPrefixBytes ? in_size_ : 0);
   if (!idle && !slow) return;
   connection_->environment_.stats->GaveUpRequest();
-  EndReading(
-      Error(absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
-            idle ? fmt::format("nothing of the request came for {} seconds", most.count())
-                 : fmt::format("the request came slower than {} bytes a second", kBytesPerSecond)));
+  EndReading(RequestStalled(times, idle));
 }
 
 }  // namespace memoryd

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/memory_budget.h"
+#include "server/http2/call_messages.h"
 #include "server/http2/http2_connection.h"
 #include "server/wire/rpc_call.h"
 
@@ -23,8 +24,6 @@ namespace memoryd {
 class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http2Call> {
  public:
   using Clock = std::chrono::steady_clock;
-  // What a call takes by estimate, in bytes, before anything of its body.
-  static constexpr std::int64_t kBytes = 2048;
 
   Http2Call(Http2Connection* connection, std::int32_t stream);
   ~Http2Call() override;
@@ -62,7 +61,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
 
  private:
   struct Outgoing {
-    std::array<char, 5> prefix;
+    std::array<char, kPrefixBytes> prefix;
     std::string message;
     MemoryBudget::Hold hold;
     std::size_t offset = 0;  // Of prefix and message together.
@@ -95,8 +94,6 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   absl::Status Charge(std::int64_t bytes);
   void TickRequest(Clock::time_point now);
   bool IsReplyTooSlow(Clock::time_point now) const;
-  // How long a message of so many bytes may be under way.
-  std::chrono::seconds TimeFor(std::size_t bytes) const;
   void GiveUpReply();
 
   Http2Connection* connection_;  // Null once that or the stream is gone.
@@ -116,7 +113,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   std::shared_ptr<RpcHandler> handler_;
   // Of the request.
   MemoryBudget::Hold hold_;
-  std::int64_t from_pot_ = kBytes;  // Taken by the connection when the call began.
+  std::int64_t from_pot_ = kCallBytes;  // Taken by the connection when the call began.
   bool charged_ = false;
   std::string tenant_;
   bool reading_ = false;
@@ -128,7 +125,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   Clock::time_point message_since_;  // When its first byte came, while prefix_size_ > 0.
   std::string unread_;               // Came while nobody asked,
   std::size_t unread_begin_ = 0;     // but for this much of it.
-  std::array<char, 5> prefix_ = {};
+  std::array<char, kPrefixBytes> prefix_ = {};
   std::size_t prefix_size_ = 0;
   std::string in_;
   std::size_t in_size_ = 0;

@@ -75,13 +75,13 @@ struct Http2Connection::Callbacks {
     ++self.calls_of_chunk_;
     // A call that nobody has room for is not looked at; its headers are dropped as they come.
     if (self.last_call_named_) self.CountNuisance(1);
-    if (self.last_call_named_ || !self.TakeFromPot(Http2Call::kBytes)) {
+    if (self.last_call_named_ || !self.TakeFromPot(kCallBytes)) {
       nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_REFUSED_STREAM);
       return 0;
     }
     bool has_call = false;  // Which gives them back at its end.
     const absl::Cleanup give_back = [&self, &has_call] {
-      if (!has_call) self.GiveToPot(Http2Call::kBytes);
+      if (!has_call) self.GiveToPot(kCallBytes);
     };
     auto call = std::make_shared<Http2Call>(&self, stream);
     self.calls_.emplace(stream, call);
@@ -263,7 +263,7 @@ Http2Connection::Http2Connection(ConnectionParts parts)
     : environment_(*parts.environment),
       loop_(std::move(parts.loop)),
       socket_(parts.socket),
-      descriptor_(loop_->context()),
+      waits_(loop_.get()),
       transport_(std::move(parts.transport)),
       owner_(*parts.owner),
       share_(std::move(parts.share)),
@@ -295,14 +295,11 @@ void Http2Connection::Fail() {
 void Http2Connection::Start() {
   environment_.stats->Opened();
   Guarded([this] {
-    boost::system::error_code error;
-    descriptor_.assign(socket_, error);
-    if (error) {
-      // The kernel watches no more sockets for this process.
+    if (waits_.Begin(socket_)) {
+      Shake();
+    } else {
       Close(ConnectionEnd::kTooMany);
-      return;
     }
-    Shake();
   });
 }
 
@@ -340,39 +337,24 @@ void Http2Connection::SendPreface() {
 }
 
 void Http2Connection::WaitReadable() {
-  if (waiting_read_ || !open()) return;
-  waiting_read_ = true;
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_read,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->waiting_read_ = false;
-                           if (error || !self->open()) return;
-                           self->Guarded([&self] {
-                             if (self->shaking_) {
-                               self->Shake();
-                             } else {
-                               self->OnReadable();
-                             }
-                           });
-                           self->loop_->Handled();
-                         });
+  if (!open()) return;
+  waits_.ForRead([self = shared_from_this()] { self->OnSocket(&Http2Connection::OnReadable); });
 }
 
 void Http2Connection::WaitWritable() {
-  if (waiting_write_ || !open()) return;
-  waiting_write_ = true;
-  descriptor_.async_wait(boost::asio::posix::stream_descriptor::wait_write,
-                         [self = shared_from_this()](const boost::system::error_code& error) {
-                           self->waiting_write_ = false;
-                           if (error || !self->open()) return;
-                           self->Guarded([&self] {
-                             if (self->shaking_) {
-                               self->Shake();
-                             } else {
-                               self->DoFlush();
-                             }
-                           });
-                           self->loop_->Handled();
-                         });
+  if (!open()) return;
+  waits_.ForWrite([self = shared_from_this()] { self->OnSocket(&Http2Connection::DoFlush); });
+}
+
+void Http2Connection::OnSocket(void (Http2Connection::*event)()) {
+  if (!open()) return;
+  Guarded([this, event] {
+    if (shaking_) {
+      Shake();
+    } else {
+      (this->*event)();
+    }
+  });
 }
 
 void Http2Connection::OnReadable() {
@@ -648,7 +630,7 @@ void Http2Connection::Close(ConnectionEnd why) {
   const std::shared_ptr<Http2Connection> self = shared_from_this();
   nghttp2_session* const session = std::exchange(session_, nullptr);
   // Ends the waits; the transport closes the socket.
-  descriptor_.release();
+  waits_.End();
   // All are detached before any handler hears of it: it may reach for another call.
   const auto calls = std::exchange(calls_, {});
   for (const auto& [stream, call] : calls) call->Detach();

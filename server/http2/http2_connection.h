@@ -4,7 +4,6 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include <boost/asio/posix/stream_descriptor.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_stats.h"
 #include "server/http2/idle_reset_filter.h"
+#include "server/http2/socket_waits.h"
 #include "server/http2/transport.h"
 #include "server/http2/unauthenticated_pot.h"
 
@@ -70,6 +70,8 @@ class Http2Connection final : public Connection,
   void Shake();
   void WaitReadable();
   void WaitWritable();
+  // What was waited for has come.
+  void OnSocket(void (Http2Connection::*event)());
   void OnReadable();
   void Receive(const char* bytes, std::size_t size);
   // False when the socket takes no more now, or is closed.
@@ -91,7 +93,7 @@ class Http2Connection final : public Connection,
   const Http2Environment& environment_;
   const std::shared_ptr<EventLoop> loop_;
   const int socket_;  // Of transport_.
-  boost::asio::posix::stream_descriptor descriptor_;
+  SocketWaits waits_;
   std::unique_ptr<Transport> transport_;
   ConnectionOwner& owner_;
   const Clock::time_point started_ = Clock::now();
@@ -113,8 +115,6 @@ class Http2Connection final : public Connection,
   bool in_headers_ = false;
   bool shaking_ = true;
   bool settled_ = false;  // The peer has acknowledged our settings.
-  bool waiting_read_ = false;
-  bool waiting_write_ = false;
   bool reading_paused_ = false;
   bool touched_ = false;
   bool receiving_ = false;

@@ -1,8 +1,9 @@
-// How long a caller of HTTP/2 may take.
+// How long a caller may take.
 #ifndef MEMORYD_SERVER_HTTP2_HTTP2_TIMES_H_
 #define MEMORYD_SERVER_HTTP2_HTTP2_TIMES_H_
 
 #include <chrono>
+#include <cstddef>
 
 namespace memoryd {
 
@@ -12,8 +13,15 @@ struct Http2Times {
   std::chrono::seconds body_idle{10};
   // Without reading a byte of what was sent.
   std::chrono::seconds reply_unread{30};
-  // For a message in either direction, beside a second for each 64 KiB.
+  // For a message in either direction, beside a second for each 64 KiB. A peer that moves it byte
+  // by byte is never idle.
   std::chrono::seconds message{30};
+  static constexpr std::size_t kBytesPerSecond = 64 << 10;
+
+  // How long a message of so many bytes may be under way.
+  std::chrono::seconds ForMessage(std::size_t bytes) const {
+    return message + std::chrono::seconds(bytes / kBytesPerSecond);
+  }
 };
 
 }  // namespace memoryd
