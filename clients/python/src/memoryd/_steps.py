@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from memoryd import _calls
 from memoryd.errors import MemorydError
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 # Yields each call, is sent what comes of it, or thrown its error, and returns the result of all.
 Steps: TypeAlias = Generator[_calls.Call[Any], Any, Result]
@@ -20,6 +21,17 @@ class Step:
 
     call: _calls.Call[Any] | None
     result: Any = None
+
+
+def every(pages: _calls.Pages[Item]) -> Steps[list[Item]]:
+    """Returns what all of the pages have."""
+    found: list[Item] = []
+    call: _calls.Call[Any] | None = pages.first
+    while call is not None:
+        page = yield call
+        found.extend(pages.items(page))
+        call = pages.next(page)
+    return found
 
 
 def first(steps: Steps[Any]) -> Step:

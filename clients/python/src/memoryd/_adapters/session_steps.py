@@ -253,7 +253,7 @@ def _marked(
 ) -> _calls.Call[wire.UpdateMessageResponse]:
     """The call that marks `count` values of the message as popped."""
     about = json.loads(message.metadata_json) if left_of and message.metadata_json else {}
-    parts = list(message.parts) if left_of else [_bare(part) for part in message.parts if (
+    parts = list(message.parts) if left_of else [bare(part) for part in message.parts if (
         part.HasField("tool_call") or part.HasField("tool_result"))]
     text = message.text if left_of and message.HasField("text") else None
     if not left_of and not parts:
@@ -264,7 +264,8 @@ def _marked(
         expected_revision=revision)
 
 
-def _bare(part: memory.Part) -> memory.Part:
+def bare(part: memory.Part) -> memory.Part:
+    """A tool's call or result without what it says."""
     if part.HasField("tool_call"):
         call = part.tool_call
         return memory.Part(tool_call=memory.ToolCall(

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from anthropic.lib.tools import ToolError
 
-from memoryd import _calls, _item_calls, items
-from memoryd._steps import Steps
+from memoryd import _item_calls, items
+from memoryd._steps import Steps, every
 from memoryd.anthropic._paths import FILES, ROOT, TREE, above, below, key, path_in
 from memoryd.errors import MemorydError
 from memoryd.v1 import item_service_pb2 as wire
@@ -99,14 +98,8 @@ class Tree:
         return True
 
     def _listed(self, prefix: str) -> Steps[list[items.Item]]:
-        pages = _item_calls.list_items(self.namespace, key_prefix=prefix, page_size=_PAGE)
-        found: list[items.Item] = []
-        call: _calls.Call[Any] | None = pages.first
-        while call is not None:
-            page = yield call
-            found.extend(pages.items(page))
-            call = pages.next(page)
-        return found
+        return every(_item_calls.list_items(
+            self.namespace, key_prefix=prefix, page_size=_PAGE))
 
 
 def room_for(path: str, entries: Mapping[str, Entry]) -> Operations:

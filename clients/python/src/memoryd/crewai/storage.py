@@ -10,13 +10,13 @@ import grpc
 from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
 from crewai.memory.types import MemoryRecord, ScopeInfo
 
-from memoryd import _calls, _item_calls, items
+from memoryd import _item_calls, items
 from memoryd._adapters.connections import connection_of
 from memoryd._adapters.names import quoted
 from memoryd._adapters.outcomes import ended
 from memoryd._connection import Connection
 from memoryd._ids import Id, id_text
-from memoryd._steps import Steps
+from memoryd._steps import Steps, every
 from memoryd.crewai import _records
 from memoryd.errors import MemorydError
 from memoryd.v1 import item_service_pb2 as wire
@@ -282,14 +282,7 @@ class MemorydStorage:
         return _records.newest_first(map(_records.read, found))
 
     def _listed(self, filter: _records.Filter) -> Steps[list[items.Item]]:
-        pages = _item_calls.list_items(self._path, filter=filter, page_size=_MOST_FOUND)
-        found: list[items.Item] = []
-        call: _calls.Call[Any] | None = pages.first
-        while call is not None:
-            page = yield call
-            found.extend(pages.items(page))
-            call = pages.next(page)
-        return found
+        return every(_item_calls.list_items(self._path, filter=filter, page_size=_MOST_FOUND))
 
     def _counted(self) -> Steps[int]:
         namespace = yield from self._namespace()

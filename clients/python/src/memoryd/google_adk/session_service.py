@@ -21,7 +21,7 @@ from memoryd._adapters.connections import connection_of
 from memoryd._adapters.names import MAX_NAME_BYTES, quoted
 from memoryd._adapters.outcomes import ended
 from memoryd._connection import Connection
-from memoryd._steps import Steps
+from memoryd._steps import Steps, every
 from memoryd.errors import MemorydError
 from memoryd.google_adk import _state
 from memoryd.google_adk._events import FORM
@@ -203,13 +203,13 @@ class MemorydSessionService(BaseSessionService):
         if user_id is not None:
             users = [(*base, quoted(user_id))]
         else:
-            paths = yield from _all(_item_calls.list_namespaces(prefix=base))
+            paths = yield from every(_item_calls.list_namespaces(prefix=base))
             users = [path for path in paths if len(path) == len(base) + 1]
         app = yield _item_calls.get_item(base, _state.STATE)
         made = []
         for path in users:
             user = yield _item_calls.get_item(path, _state.STATE)
-            for item in (yield from _all(_item_calls.list_items(
+            for item in (yield from every(_item_calls.list_items(
                     path, key_prefix=_state.SESSIONS, page_size=1000))):
                 record = item.value
                 stored = _state.Stored(
@@ -355,13 +355,3 @@ def _same(name: str, value: Any) -> Steps[None]:
     stored = [value for one in own_forms.read(FORM, messages) for value in one.values]
     if own_forms.json_value(value) not in stored:
         raise AlreadyExistsError(f"Event {value['id']} is in the session, with another content")
-
-
-def _all(pages: _calls.Pages[Any]) -> Steps[list[Any]]:
-    found: list[Any] = []
-    call: _calls.Call[Any] | None = pages.first
-    while call is not None:
-        page = yield call
-        found.extend(pages.items(page))
-        call = pages.next(page)
-    return found

@@ -20,12 +20,12 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from memoryd import _item_calls, items
 from memoryd._adapters import names
-from memoryd._steps import Steps
+from memoryd._steps import Steps, every
 from memoryd.errors import MemorydError
 from memoryd.items import Item
 from memoryd.langgraph import _keys
 from memoryd.langgraph._delta_history import DeltaHistory
-from memoryd.langgraph._reading import PAGE, Reading, blobs_of, every, read
+from memoryd.langgraph._reading import PAGE, Reading, blobs_of, read
 from memoryd.langgraph._records import (
     Found,
     Place,

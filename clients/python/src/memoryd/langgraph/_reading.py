@@ -71,17 +71,6 @@ class Reading:
         return found
 
 
-def every(pages: Any) -> Steps[list[Any]]:
-    """What all of the pages have."""
-    found: list[Any] = []
-    call = pages.first
-    while call is not None:
-        page = yield call
-        found.extend(pages.items(page))
-        call = pages.next(page)
-    return found
-
-
 def read(path: Sequence[str], keys: Sequence[str]) -> Steps[list[Item]]:
     """The items of these keys that there are; fewer at a time where they are large."""
     found: list[Item] = []

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from memoryd._adapters.own_forms import Crossing, Taking, is_role, text_of
+from memoryd._adapters.session_steps import bare
 from memoryd._crossing import texts_of
 from memoryd._roles import is_assistant, is_system, is_tool
 from memoryd._templates import held_by
@@ -97,7 +98,7 @@ class ChangedForm(StrandsForm):
         of_tools = {_key(part): part for part in whole.parts if _key(part)}
         taking = Taking(0)
         taking.parts = [part for part in whole.parts if part.HasField("text")]
-        taking.parts.extend(of_tools.get(_key(part)) or _bare(part)
+        taking.parts.extend(of_tools.get(_key(part)) or bare(part)
                             for part in self._replaced.parts if _key(part))
         if not taking.parts:
             taking.text("")
@@ -118,15 +119,6 @@ def _key(part: memory.Part) -> tuple[str, str] | None:
     if part.HasField("tool_call"):
         return "tool_call", part.tool_call.call_id
     return ("tool_result", part.tool_result.call_id) if part.HasField("tool_result") else None
-
-
-def _bare(part: memory.Part) -> memory.Part:
-    if part.HasField("tool_call"):
-        call = part.tool_call
-        return memory.Part(tool_call=memory.ToolCall(
-            call_id=call.call_id, name=call.name, arguments_json="{}"))
-    result = part.tool_result
-    return memory.Part(tool_result=memory.ToolResult(call_id=result.call_id, name=result.name))
 
 
 def _blocks_of(message: Any) -> list[Dict]:
