@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import datetime
 import threading
 import uuid
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from support.server import Server, reserved_port
+from support.server import Server, restarted
 from support.writers import Progress
 
 from memoryd import AsyncClient, Client, MemorydError, items
@@ -299,19 +298,12 @@ def count_up(target: str, kind: str, progress: Progress) -> None:
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_count_goes_on_over_restarts(store, kind):
     progress = Progress()
-    with reserved_port() as port, contextlib.ExitStack() as ended:
-        listen = f"127.0.0.1:{port}"
-        servers = [Server(store, listen=listen)]
-        ended.callback(lambda: servers[-1].kill())
+    with restarted(store) as (listen, restart):
         counting = threading.Thread(target=count_up, args=(listen, kind, progress))
         counting.start()
         for number in range(RESTARTS):
             progress.wait_for(WRITERS * WRITES * (number + 1) // (RESTARTS + 1))
-            if number % 2:
-                servers[-1].stop()
-            else:
-                servers[-1].kill()
-            servers.append(Server(store, listen=listen))
+            restart(Server.stop if number % 2 else Server.kill)
         counting.join()
         progress.check()
         with Client(listen) as client:

@@ -20,7 +20,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, StateGraph
 
 from support import paths
-from support.server import Server, reserved_port
+from support.server import Server, restarted
 from support.writers import Progress
 
 import memoryd
@@ -150,16 +150,12 @@ def test_a_thread_goes_on_over_restarts(store, durability):
         except BaseException as error:
             progress.fail(error)
 
-    with reserved_port() as port, contextlib.ExitStack() as ended:
-        listen = f"127.0.0.1:{port}"
-        servers = [Server(store, listen=listen)]
-        ended.callback(lambda: servers[-1].kill())
+    with restarted(store) as (listen, restart):
         counting = threading.Thread(target=count, args=(listen,))
         counting.start()
         for number in range(RESTARTS):
             progress.wait_for(TURNS * (number + 1) // (RESTARTS + 1))
-            servers[-1].kill()
-            servers.append(Server(store, listen=listen))
+            restart()
         counting.join()
         progress.check()
         assert states == [*range(1, TURNS + 1)]

@@ -32,7 +32,7 @@ from openai.types.responses import (
 from support.agents.openai_items import parallel_calls
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG, encoded
-from support.server import Server, reserved_port
+from support.server import Server, restarted
 
 from memoryd import Client, MemorydError, from_anthropic, to_anthropic, to_openai
 from memoryd.langchain import ChatMessageHistory
@@ -309,29 +309,22 @@ def test_many_coroutines_add_and_pop_without_loss(server, session_id):
 
 
 def test_a_server_that_goes_away_between_two_calls_of_a_turn(store):
-    with reserved_port() as port:
-        listen = f"127.0.0.1:{port}"
-        servers = [Server(store, listen=listen)]
-
+    with restarted(store) as (listen, restart):
         @function_tool
         def away() -> str:
-            servers[-1].kill()
-            servers.append(Server(store, listen=listen))
+            restart()
             return "back"
 
-        try:
-            session = MemorydSession("s", listen, timeout=120.0)
-            said = itertools.chain.from_iterable(
-                [[call(f"c{turn}", "away")], [text(f"{turn}")]] for turn in range(TURNS))
-            agent = Agent("a", model=Scripted(*said), tools=[away])
+        session = MemorydSession("s", listen, timeout=120.0)
+        said = itertools.chain.from_iterable(
+            [[call(f"c{turn}", "away")], [text(f"{turn}")]] for turn in range(TURNS))
+        agent = Agent("a", model=Scripted(*said), tools=[away])
 
-            async def run() -> None:
-                for turn in range(TURNS):
-                    await Runner.run(agent, f"q{turn}", session=session)
-                items = await session.get_items()
-                assert [one.get("role") or one["type"] for one in items] == TURNS * [
-                    "user", "function_call", "function_call_output", "assistant"]
+        async def run() -> None:
+            for turn in range(TURNS):
+                await Runner.run(agent, f"q{turn}", session=session)
+            items = await session.get_items()
+            assert [one.get("role") or one["type"] for one in items] == TURNS * [
+                "user", "function_call", "function_call_output", "assistant"]
 
-            asyncio.run(run())
-        finally:
-            servers[-1].kill()
+        asyncio.run(run())

@@ -36,7 +36,7 @@ from support import killed, paths
 from support.agents.openai_items import parallel_calls
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG
-from support.server import Server, reserved_port
+from support.server import Server, restarted
 from support.stores import fresh_store
 
 from memoryd import Client, MemorydError, to_anthropic, to_openai
@@ -331,31 +331,25 @@ def test_the_example_goes_on_wherever_it_is_killed():
 
 
 def test_a_server_that_goes_away_between_two_calls_of_a_turn(store_kind):
-    with fresh_store(store_kind) as url, reserved_port() as port:
-        listen = f"127.0.0.1:{port}"
-        servers = [Server(url, listen=listen)]
+    with fresh_store(store_kind) as url, restarted(url) as (listen, restart):
         agent = Agent(scripted(*itertools.chain.from_iterable(
             [[ToolCallPart("away", {})], [TextPart(str(turn))]] for turn in range(TURNS))))
 
         @agent.tool_plain
         def away() -> str:
-            servers[-1].kill()
-            servers.append(Server(url, listen=listen))
+            restart()
             return "back"
 
-        try:
-            store = MemorydConversationStore(listen, timeout=120.0)
+        store = MemorydConversationStore(listen, timeout=120.0)
 
-            async def go_on() -> None:
-                for turn in range(TURNS):
-                    await run(store, agent, f"q{turn}", "s")
-                found = await store.load("s")
-                assert [message.kind for message in found.messages] == 2 * TURNS * [
-                    "request", "response"]
+        async def go_on() -> None:
+            for turn in range(TURNS):
+                await run(store, agent, f"q{turn}", "s")
+            found = await store.load("s")
+            assert [message.kind for message in found.messages] == 2 * TURNS * [
+                "request", "response"]
 
-            asyncio.run(go_on())
-        finally:
-            servers[-1].kill()
+        asyncio.run(go_on())
 
 
 # What is odd.

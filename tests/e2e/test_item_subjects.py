@@ -9,7 +9,7 @@ import threading
 import grpc
 import pytest
 
-from support.access import METHODS, READS, Caller, credential, request_of, write_credentials
+from support.access import METHODS, READS, SUBJECT_TOKENS, Caller, request_of, write_subjects
 from support.calls import item_wire as wire
 from support.calls import reason
 from support.server import Server
@@ -29,15 +29,10 @@ OF_NAMESPACE = sorted(name for name in OF_ITEMS
 
 @pytest.fixture(scope="module")
 def callers(store_kind, tmp_path_factory):
-    file = write_credentials(tmp_path_factory.mktemp("subjects") / "credentials.yaml", [
-        credential("t", token="all"),
-        credential("t", token="ann", subject="ann"),
-        credential("t", token="bob", subject="bob"),
-        credential("t", ["write"], token="writer", subject="ann"),
-    ])
+    file = write_subjects(tmp_path_factory.mktemp("subjects"))
     with fresh_store(store_kind) as store, Server(store, arguments=[f"--credentials={file}"]) \
             as server, server.channel() as channel:
-        yield {name: Caller(channel, name) for name in ("all", "ann", "bob", "writer")}
+        yield {name: Caller(channel, name) for name in SUBJECT_TOKENS}
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import threading
 import grpc
 import pytest
 
-from support.access import METHODS, READS, Caller, credential, request_of, write_credentials
+from support.access import METHODS, READS, SUBJECT_TOKENS, Caller, request_of, write_subjects
 from support.blocks import block, models_file
 from support.calls import memory, reason, user
 from support.model_server import ModelServer
@@ -34,16 +34,11 @@ RIGHTS = ("read", "write", "admin", "worker")
 @pytest.fixture(scope="module")
 def callers(store_kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("subjects")
-    file = write_credentials(folder / "credentials.yaml", [
-        credential("t", RIGHTS, token="all"),
-        credential("t", RIGHTS, token="ann", subject="ann"),
-        credential("t", RIGHTS, token="bob", subject="bob"),
-        credential("t", ("write",), token="writer", subject="ann"),
-    ])
+    file = write_subjects(folder, RIGHTS)
     with ModelServer() as models, fresh_store(store_kind) as store, Server(store, arguments=[
             f"--credentials={file}", models_file(folder, models)]) as server, \
             server.channel() as channel:
-        yield {name: Caller(channel, name) for name in ("all", "ann", "bob", "writer")}
+        yield {name: Caller(channel, name) for name in SUBJECT_TOKENS}
 
 
 @pytest.fixture

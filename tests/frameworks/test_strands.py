@@ -31,7 +31,7 @@ from support.agents.strands_model import Scripted, use
 from support.conversations import PNG, encoded
 from support.documents import code_of
 from support.odd_values import canonical
-from support.server import Server, reserved_port
+from support.server import Server, restarted
 from support.stores import fresh_store
 
 from memoryd import Client, MemorydError, from_anthropic, from_openai
@@ -569,29 +569,22 @@ def test_a_server_that_is_gone_is_an_error_that_says_so(store, session_id):
 
 
 def test_a_server_that_goes_away_between_two_calls_of_a_turn(store):
-    with reserved_port() as port:
-        listen = f"127.0.0.1:{port}"
-        servers = [Server(store, listen=listen)]
-
+    with restarted(store) as (listen, restart):
         @tool
         def away() -> str:
             """Restarts the server."""
-            servers[-1].kill()
-            servers.append(Server(store, listen=listen))
+            restart()
             return "back"
 
-        try:
-            manager = MemorydSessionManager("s", listen, timeout=120.0)
-            said = [block for turn in range(TURNS) for block in (
-                [{"toolUse": {"toolUseId": f"c{turn}", "name": "away", "input": {}}}],
-                [{"text": f"{turn}"}])]
-            agent = agent_of(manager, *said, tools=[away])
-            for turn in range(TURNS):
-                agent(f"q{turn}")
-            again = agent_of(MemorydSessionManager("s", listen, timeout=120.0))
-            assert again.messages == agent.messages and len(again.messages) == 4 * TURNS
-        finally:
-            servers[-1].kill()
+        manager = MemorydSessionManager("s", listen, timeout=120.0)
+        said = [block for turn in range(TURNS) for block in (
+            [{"toolUse": {"toolUseId": f"c{turn}", "name": "away", "input": {}}}],
+            [{"text": f"{turn}"}])]
+        agent = agent_of(manager, *said, tools=[away])
+        for turn in range(TURNS):
+            agent(f"q{turn}")
+        again = agent_of(MemorydSessionManager("s", listen, timeout=120.0))
+        assert again.messages == agent.messages and len(again.messages) == 4 * TURNS
 
 
 # The example and the page.

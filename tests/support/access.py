@@ -127,6 +127,21 @@ def credential(tenant: str, rights: Iterable[str] = ("read", "write"), *, token:
     return {"tenant": tenant, "rights": list(rights), **more}
 
 
+# Of write_subjects.
+SUBJECT_TOKENS = ("all", "ann", "bob", "writer")
+
+
+def write_subjects(folder: pathlib.Path, rights: Iterable[str] = ("read", "write")) -> pathlib.Path:
+    """A file of credentials: `all` is of no subject, `ann` and `bob` are of one each. `writer` is of
+    ann's and may only write."""
+    return write_credentials(folder / "credentials.yaml", [
+        credential("t", rights, token="all"),
+        credential("t", rights, token="ann", subject="ann"),
+        credential("t", rights, token="bob", subject="bob"),
+        credential("t", ("write",), token="writer", subject="ann"),
+    ])
+
+
 def write_credentials(path: pathlib.Path, entries: Iterable[Mapping[str, object]]) -> pathlib.Path:
     """Replaces the file at once, as a server that reads it at any time needs it."""
     new = path.with_suffix(".new")

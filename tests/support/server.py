@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
 import grpc
@@ -198,6 +198,24 @@ def ready(channel: grpc.Channel) -> grpc.Channel:
     """The channel, connected."""
     grpc.channel_ready_future(channel).result(START_SECONDS)
     return channel
+
+
+@contextlib.contextmanager
+def restarted(store: str) -> Iterator[tuple[str, Callable[..., None]]]:
+    """Yields the address of a server and what starts another one there, once it has ended the one
+    before by Server.kill, or by what it is given."""
+    with reserved_port() as port:
+        listen = f"127.0.0.1:{port}"
+        servers = [Server(store, listen=listen)]
+
+        def restart(end: Callable[[Server], object] = Server.kill) -> None:
+            end(servers[-1])
+            servers.append(Server(store, listen=listen))
+
+        try:
+            yield listen, restart
+        finally:
+            servers[-1].kill()
 
 
 def wait_for_health(channel: grpc.Channel, status: int, timeout: float, service: str = "") -> None:

@@ -10,17 +10,13 @@ The server is a memoryd of this build. Exits 1 when one fails.
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import upstream
-from support import paths
-from support.server import Server
 
 TESTS = {
     "langchain-classic": [
@@ -39,27 +35,13 @@ TESTS = {
 LEFT_OUT = "test_chat_history_deprecated[ChatMessageHistory]"
 
 
-def run(distribution: str, target: str, arguments: list[str]) -> int:
-    source = upstream.fetch(distribution)
-    search_path = [upstream.packages(), HERE, paths.REPOSITORY / "clients/python/src"]
-    environment = {
-        **os.environ,
-        "MEMORYD_TARGET": target,
-        "PYTHONPATH": os.pathsep.join(map(str, search_path)),
-    }
-    command = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "langchain_classes",
+def main() -> int:
+    failed = [name for name, tests in TESTS.items() if upstream.run(
+        name, "langchain_classes",
         # Theirs ask for plugins that these tests do without.
         "-o", "addopts=",
         "--deselect", f"tests/unit_tests/chat_history/test_chat_history.py::{LEFT_OUT}",
-        *(f"tests/unit_tests/{test}" for test in TESTS[distribution]), *arguments]
-    print(f"{distribution}: {source.name}", flush=True)
-    return subprocess.run(command, cwd=source, env=environment, check=False).returncode
-
-
-def main() -> int:
-    with Server("sqlite::memory:") as server:
-        failed = [name for name in TESTS if run(name, server.target, sys.argv[1:]) != 0]
+        *(f"tests/unit_tests/{test}" for test in tests), *sys.argv[1:]) != 0]
     return 1 if failed else 0
 
 

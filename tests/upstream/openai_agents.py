@@ -11,17 +11,13 @@ this build. Exits 1 when one fails.
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import upstream
-from support import paths
-from support.server import Server
 
 TESTS = (
     "memory/test_session.py",
@@ -39,20 +35,10 @@ LEFT_OUT = (
 
 
 def main() -> int:
-    source = upstream.fetch("openai-agents")
-    search_path = [upstream.packages(), HERE, paths.REPOSITORY / "clients/python/src"]
-    with Server("sqlite::memory:") as server:
-        environment = {
-            **os.environ,
-            "MEMORYD_TARGET": server.target,
-            "PYTHONPATH": os.pathsep.join(map(str, search_path)),
-        }
-        command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-            "-p", "openai_agents_classes", "-k", " and ".join(f"not {word}" for word in LEFT_OUT),
-            *(f"tests/{test}" for test in TESTS), *sys.argv[1:]]
-        print(f"openai-agents: {source.name}", flush=True)
-        return subprocess.run(command, cwd=source, env=environment, check=False).returncode
+    return upstream.run(
+        "openai-agents", "openai_agents_classes", "-k",
+        " and ".join(f"not {word}" for word in LEFT_OUT), *(f"tests/{test}" for test in TESTS),
+        *sys.argv[1:])
 
 
 if __name__ == "__main__":

@@ -11,17 +11,13 @@ build. Exits 1 when one fails.
 
 from __future__ import annotations
 
-import os
 import pathlib
-import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 import upstream
-from support import paths
-from support.server import Server
 
 FILES = "tests/strands/session/test_file_session_manager.py"
 TESTS = (
@@ -41,20 +37,10 @@ LEFT_OUT = (
 
 
 def main() -> int:
-    source = upstream.fetch("strands-agents")
-    search_path = [upstream.packages(), HERE, paths.REPOSITORY / "clients/python/src"]
-    with Server("sqlite::memory:") as server:
-        environment = {
-            **os.environ,
-            "MEMORYD_TARGET": server.target,
-            "PYTHONPATH": os.pathsep.join(map(str, search_path)),
-        }
-        command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-            "-p", "strands_agents_classes", *(f"--deselect={FILES}::test_{name}" for name in LEFT_OUT),
-            "-k", "(session or tracking_id) and not on_disk", *TESTS, *sys.argv[1:]]
-        print(f"strands-agents: {source.name}", flush=True)
-        return subprocess.run(command, cwd=source, env=environment, check=False).returncode
+    return upstream.run(
+        "strands-agents", "strands_agents_classes",
+        *(f"--deselect={FILES}::test_{name}" for name in LEFT_OUT),
+        "-k", "(session or tracking_id) and not on_disk", *TESTS, *sys.argv[1:])
 
 
 if __name__ == "__main__":

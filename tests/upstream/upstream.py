@@ -1,15 +1,19 @@
 """Source distributions with the tests that libraries have of themselves, and packages that only
-a comparison needs, under build/upstream."""
+a comparison needs, under build/upstream. The folder tests/ is on the module search path."""
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
 import importlib.metadata
+import os
 import pathlib
 import subprocess
 import sys
 import tarfile
+
+from support import paths
+from support.server import Server
 
 HERE = pathlib.Path(__file__).resolve().parent
 FOLDER = HERE.parents[1] / "build" / "upstream"
@@ -51,6 +55,21 @@ def packages(requirements: pathlib.Path = HERE / "requirements.txt") -> pathlib.
                  f"--requirement={requirements}")
             made.rename(folder)
     return folder
+
+
+def run(distribution: str, classes: str, *arguments: str) -> int:
+    """Runs pytest over the source distribution, with the plugin `classes` that puts ours in place of
+    the library's, beside a server. Returns pytest's exit code."""
+    source = fetch(distribution)
+    search_path = [packages(), HERE, paths.REPOSITORY / "clients/python/src"]
+    with Server("sqlite::memory:") as server:
+        print(f"{distribution}: {source.name}", flush=True)
+        return subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", classes,
+             *arguments],
+            cwd=source, check=False,
+            env={**os.environ, "MEMORYD_TARGET": server.target,
+                 "PYTHONPATH": os.pathsep.join(map(str, search_path))}).returncode
 
 
 def _pip(command: str, *arguments: str) -> None:
