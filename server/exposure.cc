@@ -20,32 +20,25 @@ std::string ReachedOf(const std::vector<std::string>& addresses) {
 
 std::vector<std::string> UnguardedListeners(const Config& config) {
   std::vector<std::string> lines;
-  if (const std::string reached = ReachedOf(config.listen); !reached.empty()) {
+  const auto look_at_calls = [&](std::string_view setting, const auto& addresses,
+                                 std::string_view without_credentials) {
+    const std::string reached = ReachedOf(addresses);
+    if (reached.empty()) return;
     if (!config.Authenticates() && config.tls_client_ca.empty()) {
       lines.push_back(
-          fmt::format("listen: {}: no credentials: whoever reaches it may read and change all of "
-                      "the tenant default; set credentials, jwks_file or tls_client_ca",
-                      reached));
-    }
-    if (!config.UsesTls()) {
-      lines.push_back(
-          fmt::format("listen: {}: allow_plaintext: other machines on the way can read all calls{}",
-                      reached, config.Authenticates() ? ", and the tokens with them" : ""));
-    }
-  }
-  if (const std::string reached = ReachedOf(config.http_listen); !reached.empty()) {
-    if (!config.Authenticates() && config.tls_client_ca.empty()) {
-      lines.push_back(
-          fmt::format("http_listen: {}: no credentials: only requests to localhost by name are "
-                      "answered; set credentials, jwks_file or tls_client_ca",
-                      reached));
+          fmt::format("{}: {}: no credentials: {}; set credentials, jwks_file or tls_client_ca",
+                      setting, reached, without_credentials));
     }
     if (!config.UsesTls()) {
       lines.push_back(fmt::format(
-          "http_listen: {}: allow_plaintext: other machines on the way can read all calls{}",
+          "{}: {}: allow_plaintext: other machines on the way can read all calls{}", setting,
           reached, config.Authenticates() ? ", and the tokens with them" : ""));
     }
-  }
+  };
+  look_at_calls("listen", config.listen,
+                "whoever reaches it may read and change all of the tenant default");
+  look_at_calls("http_listen", config.http_listen,
+                "only requests to localhost by name are answered");
   if (const std::string reached = ReachedOf(config.health_listen); !reached.empty()) {
     lines.push_back(
         fmt::format("health_listen: {}: plaintext without credentials: let a firewall or a "

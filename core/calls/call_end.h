@@ -6,6 +6,8 @@
 #include <memory>
 #include <utility>
 
+#include "absl/status/status.h"
+
 namespace memoryd {
 
 // Tells whether anybody waits for a call's answer. Any thread.
@@ -27,6 +29,9 @@ struct CallEnd {
   // Whether it is a part of another call's work, which is counted as that call.
   bool is_part = false;
 };
+
+// CANCELLED, for work that stops because its call has been answered or its caller is gone.
+absl::Status NobodyWaits();
 
 }  // namespace memoryd
 

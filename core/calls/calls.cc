@@ -2,6 +2,8 @@
 
 namespace memoryd {
 
+absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the call any more"); }
+
 void PendingRead::Expire() { Fail(StoreUnavailable()); }
 
 bool PendingRead::BeginWrite() {

@@ -43,8 +43,6 @@ bool IsOfOther(const std::optional<NamespaceRow>& row, std::string_view subject)
   return row.has_value() && !subject.empty() && row->subject != subject;
 }
 
-absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the call any more"); }
-
 std::int64_t CountedBytes(const NamespaceKey& key, const NamespaceRow& row) {
   return memoryd::CountedBytes(key.path, row.subject, row.config);
 }

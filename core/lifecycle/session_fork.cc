@@ -10,6 +10,7 @@
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
+#include "core/calls/call_end.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/message_lookup.h"
 #include "core/writes/staged_write.h"
@@ -345,7 +346,7 @@ void SessionFork::Publish() {
       self->Fail(std::move(status));
     } else if (self->SourceStands()) {
       if (!self->options_.begin_write()) {
-        self->Fail(absl::CancelledError("nobody waits for the copy any more"));
+        self->Fail(NobodyWaits());
         return;
       }
       const SessionRow& copy = self->staged_->row;

@@ -5,6 +5,7 @@
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
+#include "core/calls/call_end.h"
 
 namespace memoryd {
 namespace {
@@ -28,8 +29,6 @@ bool HandsOn(const SessionRow& row) {
                        return TraitsOf(block, profile)->feed() == BlockFeed::kPut;
                      });
 }
-
-absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the erasure any more"); }
 
 }  // namespace
 

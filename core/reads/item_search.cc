@@ -7,6 +7,7 @@
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
 #include "core/items/namespace_config.h"
 #include "core/items/searched_text.h"
 #include "core/reads/item_reads.h"
@@ -21,8 +22,6 @@ constexpr std::int64_t kBytesAtOnce = std::int64_t{4} << 20;
 constexpr std::int64_t kNamespacesAtOnce = 1000;
 // What an item takes in an index, beside its text: measured of session indexes.
 constexpr std::int64_t kIndexedBytes = 1024;
-
-absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the search any more"); }
 
 // A configuration may have 64 KiB.
 std::int64_t BytesOf(const ListedNamespace& listed) {
