@@ -94,8 +94,8 @@ struct EmbeddingState {
   absl::StatusOr<bool> AnsweredEntries(const EmbeddingSource& by);
 };
 
-// Reads the state of a block whose embeddings are being made anew. nullopt for any other state,
-// which a search of its text tells apart without parsing it, and for one that can't be read.
+// Reads the state of a block that is being re-embedded. It returns nullopt for any other state,
+// whose text it searches and does not parse, and for a state that can't be read.
 std::optional<EmbeddingState> StateWithNext(std::string_view state);
 
 // When entries of a block are to be deleted that hides some, or keeps them for `ttl_us`, 0 for

@@ -70,7 +70,7 @@ class FakeItems {
   std::map<Path, Namespace> namespaces_;
   // By namespace and request_id.
   std::map<std::pair<Path, std::string>, Answered> answered_;
-  // Of all namespaces, so that none is used twice.
+  // Versions are counted over all namespaces, so that none is used twice.
   std::int64_t versions_ = 0;
 };
 

@@ -21,7 +21,7 @@ from memoryd.strands._form import FORM
 from memoryd.v1 import memory_pb2 as memory
 
 _ID = re.compile(r"strands-(-?[0-9]+)")
-# Of messages that are read for the newest.
+# How many messages a page has: where the newest are wanted, and where all are.
 _PAGE = 200
 _ALL = 1000
 # Callers that race, and were refused before, may have left so many numbers out of order.
@@ -111,7 +111,7 @@ def _role(value: Any) -> Any:
 def _joined(entry: Entry, value: Any) -> Entry:
     message = entry.value["message"]
     content = [*message["content"], *value["message"]["content"]]
-    # What tools answered stands first, as within one message.
+    # Results of tools come first, as they do within one message.
     content.sort(key=lambda block: "toolResult" not in block)
     return dataclasses.replace(
         entry, message=None, value={**entry.value, "message": {**message, "content": content}})

@@ -152,8 +152,8 @@ class SessionSteps:
                 raise
             raise SessionException(
                 f"Message {message.message_id} of agent {agent_id} in session {session_id} already "
-                "exists: another object goes on with this session. Make the agent anew, so that it "
-                "reads what was stored since.") from error
+                "exists: another object writes to this session. Create a new agent, which reads "
+                "what was stored since.") from error
 
     def messages(
         self, session_id: str, agent_id: str, limit: int | None, offset: int
