@@ -15,12 +15,11 @@ class ItemListTest : public EngineTest {
     Start(Options());
   }
 
-  static NamespaceKey Key() {
-    const std::vector<std::string> names = {"n"};
-    return {"tenant", NamespacePath::Make(FieldPath(), "namespace", names).value()};
+  static NamespaceKey Key(const std::string& name = "n") {
+    return {"tenant", NamespacePath::Make(FieldPath(), "namespace", std::vector{name}).value()};
   }
-  void Put(const std::string& key) {
-    ItemBatch batch{Key()};
+  void Put(const std::string& key, const std::string& name = "n") {
+    ItemBatch batch{Key(name)};
     batch.writes.push_back({.key = key, .content = ItemContent()});
     batch.writes.back().content->value = "1";
     ASSERT_EQ(real_->Items().WriteItems({&batch, 1}, 1'000'000).front().outcome,
@@ -34,7 +33,40 @@ class ItemListTest : public EngineTest {
     });
     return Await(std::move(future));
   }
+  NamespaceList ListNamespaces(const NamespaceListRequest& request) {
+    auto promise = std::make_shared<std::promise<absl::StatusOr<NamespaceList>>>();
+    auto future = promise->get_future();
+    engine_->item_reads().ListNamespaces(request, Far(),
+                                         [promise](absl::StatusOr<NamespaceList> page) {
+                                           promise->set_value(Detached(std::move(page)));
+                                         });
+    return Await(std::move(future)).value();
+  }
 };
+
+TEST_F(ItemListTest, APageOfNamespacesReadsWhatItReturns) {
+  for (int i = 100; i < 150; ++i) Put("k", std::to_string(i));
+  NamespaceListRequest request;
+  request.tenant = "tenant";
+  request.max_namespaces = 10;
+  for (int page = 1; page <= 5; ++page) {
+    const NamespaceList found = ListNamespaces(request);
+    EXPECT_EQ(found.namespaces.size(), 10);
+    EXPECT_EQ(found.more, page < 5);
+    // One more says whether there are further ones.
+    EXPECT_LE(store_->Items().namespaces_listed(), 11 * page);
+    request.after = found.after;
+  }
+  // What is not listed does not end the page.
+  request.after.clear();
+  NamespaceMatch last;
+  last.end = NamespaceMatch::End::kSuffix;
+  last.names = {"149"};
+  request.filter = NamespaceFilter::Make("matches", {last}).value();
+  const NamespaceList found = ListNamespaces(request);
+  EXPECT_EQ(found.namespaces.size(), 1);
+  EXPECT_FALSE(found.more);
+}
 
 TEST_F(ItemListTest, ADeletionDuringAPageIsNotTakenForTheEnd) {
   for (const char* key : {"a", "b", "c"}) Put(key);

@@ -277,11 +277,12 @@ absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRe
   MEMORYD_ASSIGN_OR_RETURN(list.memory,
                            options_.memory->Take(request.tenant, MemoryUse::kReplies, 0));
   std::int64_t read = 0;
-  for (;;) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        std::vector<ListedNamespace> page,
-        options_.store->ListNamespaces(request.tenant, request.filter.begin(), list.after,
-                                       request.subject, kNamespacesAtOnce));
+  // Most pages are full with the first that there are, and one more says that they go on.
+  std::int64_t at_once = std::min(request.max_namespaces + 1, kNamespacesAtOnce);
+  for (;; at_once = std::min(2 * at_once, kNamespacesAtOnce)) {
+    MEMORYD_ASSIGN_OR_RETURN(std::vector<ListedNamespace> page,
+                             options_.store->ListNamespaces(request.tenant, request.filter.begin(),
+                                                            list.after, request.subject, at_once));
     read += std::ssize(page);
     for (ListedNamespace& listed : page) {
       // Stands below one that is listed already.
@@ -303,7 +304,7 @@ absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRe
       MEMORYD_RETURN_IF_ERROR(list.memory.Grow(BytesOf(listed)));
       list.namespaces.push_back(std::move(listed));
     }
-    if (std::ssize(page) < kNamespacesAtOnce) return list;
+    if (std::ssize(page) < at_once) return list;
     if (read >= kMaxNamespacesRead) {
       list.more = true;
       return list;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -56,6 +57,12 @@ class FaultyItems final : public ItemStore {
     before_deletion_ = std::move(what);
   }
 
+  // How many namespaces all lists have read.
+  std::int64_t namespaces_listed() const MEMORYD_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return namespaces_listed_;
+  }
+
   std::vector<ItemBatchResult> WriteItems(std::span<const ItemBatch> batches,
                                           std::int64_t now_us) override MEMORYD_EXCLUDES(mutex_) {
     RunOnce(&FaultyItems::before_write_);
@@ -92,9 +99,12 @@ class FaultyItems final : public ItemStore {
   }
   absl::StatusOr<std::vector<ListedNamespace>> ListNamespaces(
       std::string_view tenant, const NamespacePath& prefix, std::string_view after,
-      std::string_view subject, std::int64_t max_namespaces) override {
+      std::string_view subject, std::int64_t max_namespaces) override MEMORYD_EXCLUDES(mutex_) {
     if (absl::Status status = status_(); !status.ok()) return status;
-    return store_.ListNamespaces(tenant, prefix, after, subject, max_namespaces);
+    auto listed = store_.ListNamespaces(tenant, prefix, after, subject, max_namespaces);
+    MutexLock lock(mutex_);
+    if (listed.ok()) namespaces_listed_ += std::ssize(*listed);
+    return listed;
   }
   absl::StatusOr<bool> WriteNamespace(const NamespaceKey& key, const NamespaceChange& change,
                                       std::int64_t now_us) override {
@@ -152,7 +162,8 @@ class FaultyItems final : public ItemStore {
 
   ItemStore& store_;
   const std::function<absl::Status()> status_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
+  std::int64_t namespaces_listed_ MEMORYD_GUARDED_BY(mutex_) = 0;
   std::deque<Answer> answers_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_list_ MEMORYD_GUARDED_BY(mutex_);
   std::function<void()> before_read_ MEMORYD_GUARDED_BY(mutex_);
