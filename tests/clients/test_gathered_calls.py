@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from support.access import credential, write_credentials
 from support.server import Server
 from support.stores import fresh_store
 
-from memoryd import AsyncClient, Client, MemorydError, items
+from memoryd import AsyncClient, Client, MemorydError, _channels, _waiting, items
 
 PATH = ("tests", "gathered")
 # Four of them are more than a reply holds.
@@ -172,3 +173,23 @@ def test_each_caller_has_an_error_of_his_own(guarded):
             assert len({id(one) for one in errors}) == 3
 
     asyncio.run(use())
+
+
+def test_a_call_without_a_thread_to_wait_for_it_holds_up_no_fork(guarded, monkeypatch):
+    """As at the end of an interpreter, where none can be started."""
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        async with AsyncClient(guarded.target, token="ann") as client:
+            await client.put_item(PATH, "thread", 1)
+            with monkeypatch.context() as patched:
+                patched.setattr(_waiting, "_threads", _waiting._Threads())
+                patched.setattr(threading.Thread, "start", refuse)
+                with pytest.raises(RuntimeError, match="thread"):
+                    await client.get_item(PATH, "thread")
+            assert _channels.process().is_quiet(threading.get_ident())
+            found = await client.get_item(PATH, "thread")
+            assert found is not None and found.value == 1
+
+    asyncio.run(main())

@@ -116,10 +116,13 @@ async def reply(
             inside.__exit__()
 
     inside.__enter__()
-    if not _threads.run(wait):
-        inside.__exit__()
-        return None
-    return (await told,)
+    is_taken = False
+    try:
+        is_taken = _threads.run(wait)
+    finally:
+        if not is_taken:
+            inside.__exit__()
+    return (await told,) if is_taken else None
 
 
 def _is_of_greenlets() -> bool:
