@@ -34,4 +34,4 @@ def operations(is_full) -> int:
 @pytest.fixture
 def kill_at(is_full) -> Iterable[int]:
     """The calls at which an example is killed."""
-    return itertools.count(1) if is_full else (2, 5, 9)
+    return itertools.count(1) if is_full else (2, 5, 7)

@@ -3,7 +3,7 @@
 usage: killed.py CALL before|after PROGRAM [ARGUMENT...]
 
 Runs the program, whose process is killed right before its call number CALL is sent, or right after
-the server has answered it. A program that makes fewer calls ends by itself.
+the server has answered it, be it with an error. A program that makes fewer calls ends by itself.
 """
 
 from __future__ import annotations
@@ -44,15 +44,17 @@ def _main(call: int, moment: str, program: str, *arguments: str) -> None:
 
     def counted(self: Client, sent: Any) -> Any:
         count("before")
-        result = attempt(self, sent)
-        count("after")
-        return result
+        try:
+            return attempt(self, sent)
+        finally:
+            count("after")
 
     async def counted_async(self: AsyncClient, sent: Any) -> Any:
         count("before")
-        result = await attempt_async(self, sent)
-        count("after")
-        return result
+        try:
+            return await attempt_async(self, sent)
+        finally:
+            count("after")
 
     Client._attempt, AsyncClient._attempt = counted, counted_async  # type: ignore[method-assign]
     sys.argv = [program, *arguments]
