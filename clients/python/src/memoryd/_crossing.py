@@ -28,6 +28,18 @@ def texts_of(parts: Iterable[memory.Part]) -> list[str]:
     return texts
 
 
+def answers_of(message: memory.Message, parts: Iterable[memory.Part]) -> list[memory.ToolResult]:
+    """The results of a tool's message, at least one. What it says beside them, as LlamaIndex' do,
+    belongs to the last one."""
+    parts = list(parts)
+    found = [part.tool_result for part in parts if part.HasField("tool_result")]
+    last = memory.ToolResult(name=message.name)
+    if found:
+        last.CopyFrom(found.pop())
+    last.text += "".join(texts_of(parts))
+    return [*found, last]
+
+
 class Crossing:
     """Ids and names of one conversation, each id the same wherever it stands."""
 

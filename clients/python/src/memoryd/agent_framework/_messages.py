@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 from memoryd._adapters.own_forms import Crossing, Taking, is_role, text_of
-from memoryd._crossing import texts_of
+from memoryd._crossing import answers_of, texts_of
 from memoryd._roles import is_assistant, is_system, is_tool
 from memoryd._templates import held_by
 from memoryd.v1 import memory_pb2 as memory
@@ -49,9 +49,7 @@ class MessageForm:
         if is_assistant(message.role):
             return [*_messages("assistant", others, message.name), *_answers(results, crossing)]
         if is_tool(message.role):
-            if not results:
-                results = [memory.ToolResult(name=message.name, text="".join(texts_of(parts)))]
-                others = []
+            results = answers_of(message, parts)
             media = [one for one in others if one["type"] in ("data", "uri")]
             return [*_answers(results, crossing), *_messages("user", media, "")]
         return [*_answers(results, crossing), *_messages("user", others, message.name)]

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from memoryd._adapters.own_forms import Crossing, Taking, text_of
-from memoryd._crossing import texts_of
+from memoryd._crossing import answers_of, texts_of
 from memoryd._roles import is_assistant, is_system, is_tool
 from memoryd._templates import held_by
 from memoryd.v1 import memory_pb2 as memory
@@ -16,7 +16,7 @@ Dict = dict[str, Any]
 
 # What a tool's response is usually one text of.
 _RESPONSES = ("result", "output", "error")
-_MEDIA = ("image", "audio", "video")
+_MEDIA = ("image", "audio", "video", "document")
 
 
 class EventForm:
@@ -50,11 +50,11 @@ class EventForm:
     ) -> list[Any]:
         if is_system(message.role):
             return []
-        made = [one for one in (_said(part, crossing) for part in parts) if one]
         is_model = is_assistant(message.role)
-        if is_tool(message.role) and not any("function_response" in part for part in made):
-            result = memory.ToolResult(name=message.name, text="".join(texts_of(parts)))
-            made = [_answer(result, crossing)]
+        answers = answers_of(message, parts) if is_tool(message.role) else []
+        said = [part for part in parts if not answers or part.WhichOneof("kind") in _MEDIA]
+        made = [_answer(result, crossing) for result in answers]
+        made += [one for one in (_said(part, crossing) for part in said) if one]
         if not made:
             return []
         when = message.create_time if message.HasField("create_time") else message.ingest_time

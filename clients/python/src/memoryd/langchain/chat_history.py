@@ -11,7 +11,7 @@ from langchain_core.chat_history import BaseChatMessageHistory
 from langchain_core.messages import BaseMessage
 
 from memoryd import AsyncClient, Client, MemorydError
-from memoryd._adapters import turns
+from memoryd._adapters import session_steps, turns
 from memoryd._ids import Id, id_text
 from memoryd._made import amake, make
 from memoryd._requests import aor_taken_back, arequests, or_taken_back, requests
@@ -89,7 +89,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         with or_taken_back(self.client, self.session_id, taken):
             for batch in requests(self.client, [to_message(message) for message in messages]):
                 if batch:
-                    taken += self.client.put(self.session_id, batch).message_ids
+                    put = session_steps.put(self.session_id, batch)
+                    taken += self.client._steps(put).message_ids
         self._given.extend(messages)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -99,7 +100,8 @@ class ChatMessageHistory(BaseChatMessageHistory):
         async with aor_taken_back(client, self.session_id, taken):
             for batch in await arequests(client, [to_message(message) for message in messages]):
                 if batch:
-                    taken += (await client.put(self.session_id, batch)).message_ids
+                    put = session_steps.put(self.session_id, batch)
+                    taken += (await client._steps(put)).message_ids
         self._given.extend(messages)
 
     def clear(self) -> None:

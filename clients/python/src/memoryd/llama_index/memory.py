@@ -104,6 +104,8 @@ class Memory(LibraryMemory):
 
     _feeding: Feeding | None = PrivateAttr(default=None)
     _config: memory.SessionConfig | None = PrivateAttr(default=None)
+    # The configuration of a session that another framework has begun.
+    _begun: memory.SessionConfig | None = PrivateAttr(default=None)
     _loaded: bool = PrivateAttr(default=False)
     _object: str = PrivateAttr(default="")
 
@@ -495,17 +497,22 @@ class Memory(LibraryMemory):
                 raise MemorydError(grpc.StatusCode.UNAVAILABLE, str(error)) from error
 
     async def _configure(self, client: AsyncClient, session_id: str) -> None:
-        """Gives a session that there is this memory's configuration."""
+        """Gives a session that there is this memory's configuration. One that another framework has
+        begun keeps what this memory has no argument for."""
         for _ in range(_ATTEMPTS):
             session = await client.get_session(session_id)
+            if self._begun is not None:
+                self._begun = session.config
             config = self._session_config(session.config.blocks)
             try:
                 await client.update_session(
                     session_id, config, expected_revision=session.revision)
             except MemorydError as error:
-                if error.code == grpc.StatusCode.ABORTED:
-                    continue
-                raise
+                if error.reason == "CONFIG_FIXED" and self._begun is None:
+                    self._begun = session.config
+                elif error.code != grpc.StatusCode.ABORTED:
+                    raise
+                continue
             return
         raise RuntimeError(f"session {session_id!r} is written by others all the time")
 
@@ -533,6 +540,8 @@ class Memory(LibraryMemory):
             insert_method=_INSERT[self.insert_method],
             blocks=feeding.configured(self.memory_blocks, known),
         )
+        if self._begun is not None:
+            self._config = _goes_on(self._begun, self._config)
         return self._config
 
     def _connected(self) -> tuple[ChatStore, Feeding]:
@@ -556,6 +565,16 @@ _MANAGE_QUEUE = Memory.__dict__["_manage_queue"]
 # What the library asks of a store in a put, as it is here.
 _STEPS = {name: ChatStore.__dict__[name]
           for name in ("add_message", "add_messages", "get_messages", "archive_oldest_messages")}
+
+
+def _goes_on(begun: memory.SessionConfig, own: memory.SessionConfig) -> memory.SessionConfig:
+    """A memory's configuration for a session whose profile and tokenizer are fixed."""
+    made = memory.SessionConfig()
+    made.CopyFrom(begun)
+    made.ClearField("blocks")
+    made.MergeFrom(own)
+    made.profile, made.tokenizer = begun.profile, begun.tokenizer
+    return made
 
 
 def _takes_steps(store: ChatStore) -> bool:

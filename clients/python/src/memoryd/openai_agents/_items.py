@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Any
 
+from agents.models.fake_id import FAKE_RESPONSES_ID
+
 from memoryd._adapters.own_forms import Crossing, Taking, is_role, text_of
 from memoryd._crossing import texts_of
 from memoryd._roles import is_assistant, is_system, is_tool
@@ -203,21 +205,28 @@ def _is_text(content: Any) -> bool:
 
 
 def _said(parts: list[memory.Part], crossing: Crossing) -> list[Dict]:
-    """What an assistant of another framework said and called, in order."""
-    made: list[Dict] = []
+    """What an assistant of another framework said and called. Its texts are one message ahead of
+    the calls, of the kind that the SDK joins with them for an API of chat completions."""
+    texts: list[str] = []
+    calls: list[Dict] = []
     for part in parts:
         if part.HasField("tool_call"):
             call = part.tool_call
-            made.append({"type": "function_call", "call_id": crossing.call_id(call),
-                         "name": crossing.tool_name(call.name),
-                         "arguments": call.arguments_json or "{}"})
+            calls.append({"type": "function_call", "call_id": crossing.call_id(call),
+                          "name": crossing.tool_name(call.name),
+                          "arguments": call.arguments_json or "{}"})
             continue
         text = "".join(texts_of([part]))
         if part.WhichOneof("kind") in ("image", "audio", "video", "document"):
             text = f"[{part.WhichOneof('kind')}]"
         if text:
-            made.append({"role": "assistant", "content": text})
-    return made
+            texts.append(text)
+    if len(texts) == 1 and not calls:
+        return [{"role": "assistant", "content": texts[0]}]
+    content = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+    said: Dict = {"id": FAKE_RESPONSES_ID, "type": "message", "role": "assistant",
+                  "status": "completed", "content": content}
+    return [said, *calls] if texts else calls
 
 
 def _answer(result: memory.ToolResult, crossing: Crossing, more: str = "") -> Dict:

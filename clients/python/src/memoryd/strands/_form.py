@@ -15,7 +15,7 @@ from typing import Any
 
 from memoryd._adapters.own_forms import Crossing, Taking, is_role, text_of
 from memoryd._adapters.session_steps import bare
-from memoryd._crossing import texts_of
+from memoryd._crossing import answers_of, texts_of
 from memoryd._roles import is_assistant, is_system, is_tool
 from memoryd._templates import held_by
 from memoryd.v1 import memory_pb2 as memory
@@ -71,15 +71,12 @@ class StrandsForm:
         others = [part for part in parts if not part.HasField("tool_result")]
         if is_assistant(message.role):
             said = [block for block in (_said(part, crossing) for part in others) if block]
-            answers = [_answer(result, "", crossing) for result in results]
+            answers = [_answer(result, crossing) for result in results]
             return _values("assistant", said, time) + _values("user", answers, time)
-        text = ""
         if is_tool(message.role):
-            results = results or [memory.ToolResult(name=message.name)]
-            text = "".join(texts_of(others))
+            results = answers_of(message, parts)
             others = [part for part in others if part.WhichOneof("kind") in _MEDIA]
-        answers = [_answer(result, text if result is results[-1] else "", crossing)
-                   for result in results]
+        answers = [_answer(result, crossing) for result in results]
         # Bedrock takes results only ahead of anything else.
         answers.sort(key=lambda block: "toolResult" not in block)
         asked = [block for block in map(_asked, others) if block]
@@ -281,12 +278,12 @@ def _input(arguments: str) -> Dict:
     return value if isinstance(value, dict) else {"arguments": value}
 
 
-def _answer(result: memory.ToolResult, more: str, crossing: Crossing) -> Dict:
-    text = result.text + more
+def _answer(result: memory.ToolResult, crossing: Crossing) -> Dict:
     answered = crossing.answered(result)
     if answered is None:
-        return {"text": f"[{crossing.tool_of(result)}] {text}"}
-    return {"toolResult": {"toolUseId": answered, "content": [{"text": text}] if text else [],
+        return {"text": f"[{crossing.tool_of(result)}] {result.text}"}
+    content = [{"text": result.text}] if result.text else []
+    return {"toolResult": {"toolUseId": answered, "content": content,
                            "status": "error" if result.is_error else "success"}}
 
 
