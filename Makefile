@@ -118,6 +118,7 @@ test-frameworks: environment
 		name=$${file#tests/frameworks/test_}; \
 		$(with_postgres) $(python) tests/frameworks/run.py $${name%.py} --full || failed=1; \
 	done; [ -z "$$failed" ]
+	@$(python) tests/frameworks/matrix.py
 	@$(python) tests/clients/fresh_install.py --extras crewai
 ifdef ADK
 	@$(python) tests/upstream/google_adk.py $(ADK)
