@@ -316,9 +316,10 @@ class AsyncClient:
                 return await _awaited(sent)
         opened = self._channel.opened(options["timeout"])
         with opened.interruptible():
-            if _item_calls.is_brief(call):
+            if call.is_brief:
                 found = await _waiting.reply(self._channel, opened, call.rpc.path, call.rpc.reply,
-                                             call.request, options)
+                                             call.request, options,
+                                             is_gathered=_item_calls.is_batch(call))
                 if found is not None:
                     return found[0]
             with _channels.Inside():
