@@ -6,7 +6,7 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph bench-items-scale test-mcp deploy-test dist-test \
+	bench-retention bench-fork bench-langgraph bench-sessions bench-items-scale test-mcp deploy-test dist-test \
 	image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
@@ -281,6 +281,10 @@ bench-fork: environment
 ## Measure LangGraph's store and checkpointer in memoryd beside those on PostgreSQL
 bench-langgraph: bench-environment
 	@build/bench-venv/bin/python tests/benchmark/graphs.py $(ARGS)
+
+## Measure sessions of the Agents SDK and of ADK in memoryd beside the two's own on PostgreSQL
+bench-sessions: bench-environment
+	@build/bench-venv/bin/python tests/benchmark/sessions.py $(ARGS)
 
 ## Measure calls on items in a namespace of 10⁶ of them, and among 10⁵ namespaces, beside 10³
 bench-items-scale: environment
