@@ -3,11 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
 #include "server/http/connect_codec.h"
@@ -18,35 +15,11 @@
 namespace memoryd {
 namespace {
 
-constexpr unsigned char kLastEnvelope = 2;
-
-std::string Enveloped(unsigned char flags, std::string_view message) {
-  const auto prefix = PrefixOf(message.size(), flags);
-  return std::string(prefix.data(), prefix.size()).append(message);
-}
-
 std::string Chunked(std::string_view bytes) {
   return fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
 }
 
 }  // namespace
-
-std::optional<ConnectFormat> FormatOf(std::string_view content_type) {
-  std::string_view type = content_type.substr(0, content_type.find(';'));
-  while (type.ends_with(' ')) type.remove_suffix(1);
-  // JSON is UTF-8, whatever else is said.
-  constexpr auto kFormats = std::to_array<std::pair<std::string_view, ConnectFormat>>(
-      {{"application/json", {true, false}},
-       {"application/proto", {false, false}},
-       {"application/connect+json", {true, true}},
-       {"application/connect+proto", {false, true}}});
-  for (const auto& [name, format] : kFormats) {
-    if (absl::EqualsIgnoreCase({type.data(), type.size()}, {name.data(), name.size()})) {
-      return format;
-    }
-  }
-  return std::nullopt;
-}
 
 ConnectCall::ConnectCall(Parts parts, ConnectRequest request)
     : environment_(*parts.environment),
@@ -137,15 +110,7 @@ std::size_t ConnectCall::MostOfBody() const {
                   : std::min(kMostUncharged, environment_.max_message_bytes);
 }
 
-void ConnectCall::EndTooLarge() {
-  const std::size_t most = MostOfBody();
-  EndReading(Error(
-      absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
-      fmt::format("the request may have {} bytes by the server's setting max_request_mib; nothing "
-                  "was stored. Raise it, send less at once, or media by their url alone",
-                  most),
-      {{"setting", "max_request_mib"}, {"max_bytes", fmt::format("{}", most)}}));
-}
+void ConnectCall::EndTooLarge() { EndReading(RequestTooLarge(MostOfBody())); }
 
 bool ConnectCall::Charge(std::size_t bytes) {
   if (body_.size() + bytes > MostOfBody()) {
@@ -187,64 +152,37 @@ void ConnectCall::Deliver() {
   reading_ = false;
   const std::shared_ptr<RpcHandler> handler = handler_;
   if (handler == nullptr) return;
-  if (body_.size() <= kLargeMessage) {
-    const std::string body = std::exchange(body_, {});
-    HandOver(handler, body);
+  // A few bytes that are compressed may be many.
+  if (body_.size() <= kLargeMessage && !format_.is_gzipped) {
+    HandOver(handler, std::move(body_));
     return;
   }
   auto body = std::make_shared<std::string>(std::move(body_));
   body_ = {};
   const bool queued = environment_.large_messages->TrySubmit(
-      tenant_, [handler, body, self = shared_from_this()] { self->HandOver(handler, *body); });
+      tenant_,
+      [handler, body, self = shared_from_this()] { self->HandOver(handler, std::move(*body)); });
   if (!queued) {
     EndReading(LargeRequestsWait());
   }
 }
 
-void ConnectCall::HandOver(const std::shared_ptr<RpcHandler>& handler, std::string_view body) {
+void ConnectCall::HandOver(const std::shared_ptr<RpcHandler>& handler, std::string body) {
   Guarded([&] {
-    std::string decoded;
-    absl::StatusOr<MemoryBudget::Hold> hold = MemoryBudget::Hold();
-    if (format_.is_json) hold = Take(MemoryUse::kRequests, MostMemoryOf(body));
+    // Of what is made of the body, until the handler has parsed it.
+    auto hold = Take(MemoryUse::kRequests, 0);
     if (!hold.ok()) {
       handler->OnReadEnd(hold.status());
       return;
     }
-    const absl::StatusOr<std::string_view> message = Decode(body, decoded);
+    const absl::StatusOr<std::string> message =
+        DecodeRequest(std::move(body), format_, *method_.request, MostOfBody(), *hold);
     if (message.ok()) {
       handler->OnMessage(*message);
     } else {
       handler->OnReadEnd(message.status());
     }
   });
-}
-
-absl::StatusOr<std::string_view> ConnectCall::Decode(std::string_view body, std::string& decoded) {
-  if (format_.is_stream) {
-    const auto malformed = [](std::string_view why) {
-      return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST", why);
-    };
-    if (body.size() < kPrefixBytes) return malformed("the request has no envelope");
-    if ((static_cast<unsigned char>(body[0]) & 1U) != 0) {
-      return Error(absl::StatusCode::kUnimplemented, "COMPRESSED",
-                   "messages must not be compressed");
-    }
-    if (body[0] != 0 || MessageSize(body) != body.size() - kPrefixBytes) {
-      return malformed("the request must be one whole envelope");
-    }
-    body.remove_prefix(kPrefixBytes);
-  }
-  if (!format_.is_json) return body;
-  MEMORYD_ASSIGN_OR_RETURN(decoded, JsonToBytes(body, *method_.request));
-  return std::string_view(decoded);
-}
-
-absl::StatusOr<std::string> ConnectCall::Encode(std::string message, MemoryBudget::Hold& hold) {
-  if (format_.is_json) {
-    MEMORYD_ASSIGN_OR_RETURN(message, BytesToJson(message, *method_.reply));
-  }
-  if (charged_) CountReply(*environment_.budget, tenant_, message.size(), hold);
-  return message;
 }
 
 void ConnectCall::Send(std::string message, MemoryBudget::Hold hold) {
@@ -257,36 +195,40 @@ void ConnectCall::SendLast(std::string message, MemoryBudget::Hold hold) {
 
 void ConnectCall::SendAnd(std::string message, MemoryBudget::Hold hold, bool is_last) {
   Guarded([&] {
-    auto encoded = Encode(std::move(message), hold);
+    auto encoded = EncodeReply(std::move(message), format_, *method_.reply);
     if (!encoded.ok()) {
       Finish(encoded.status(), {});
       return;
     }
-    InLoop([this, is_last, text = *std::move(encoded), hold = std::move(hold)]() mutable {
-      DoSend(std::move(text), std::move(hold));
+    if (charged_) CountReply(*environment_.budget, tenant_, encoded->bytes.size(), hold);
+    InLoop([this, is_last, reply = *std::move(encoded), hold = std::move(hold)]() mutable {
+      DoSend(std::move(reply), std::move(hold));
       if (is_last) DoFinish({}, {});
     });
   });
 }
 
-void ConnectCall::DoSend(std::string message, MemoryBudget::Hold hold) {
+void ConnectCall::DoSend(EncodedReply reply, MemoryBudget::Hold hold) {
   if (carrier_ == nullptr || finished_) return;
   if (!format_.is_stream) {
     // The status of HTTP stands before it, so it leaves with the end of the call.
-    reply_ = std::move(message);
+    reply_ = std::move(reply);
     reply_hold_ = std::move(hold);
     return;
   }
   WriteHead();
   has_unsent_ = true;
-  carrier_->Write(Chunked(Enveloped(0, message)), std::move(hold));
+  carrier_->Write(Chunked(Enveloped(reply.is_gzipped ? kGzippedFlag : 0, reply.bytes)),
+                  std::move(hold));
 }
 
 void ConnectCall::WriteHead() {
   if (std::exchange(has_head_, true)) return;
-  carrier_->Write(HttpReply(200)
-                      .Header("Content-Type", format_.is_json ? "application/connect+json"
-                                                              : "application/connect+proto")
+  HttpReply answer(200);
+  answer.Header("Content-Type",
+                format_.is_json ? "application/connect+json" : "application/connect+proto");
+  if (format_.takes_gzip) answer.Header("Connect-Content-Encoding", "gzip");
+  carrier_->Write(answer.Header("Connect-Accept-Encoding", "gzip")
                       .KeepAlive(carrier_->MayKeepAlive())
                       .HeadOfChunks(),
                   {});
@@ -307,12 +249,14 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
   if (format_.is_stream) {
     WriteHead();
     const std::string end = status.code == 0 ? "{}" : "{\"error\":" + ErrorJson(status) + "}";
-    carrier_->Write(Chunked(Enveloped(kLastEnvelope, end)) + "0\r\n\r\n", {});
+    carrier_->Write(Chunked(Enveloped(kEndFlag, end)) + "0\r\n\r\n", {});
   } else if (status.code == 0) {
-    const std::string_view type = format_.is_json ? "application/json" : "application/proto";
-    std::string bytes =
-        HttpReply(200).Header("Content-Type", type).KeepAlive(keeps_alive).HeadOf(reply_.size());
-    bytes.append(reply_);
+    HttpReply answer(200);
+    answer.Header("Content-Type", format_.is_json ? "application/json" : "application/proto");
+    answer.Header("Accept-Encoding", "gzip").Header("Vary", "Accept-Encoding");
+    if (reply_.is_gzipped) answer.Header("Content-Encoding", "gzip");
+    std::string bytes = answer.KeepAlive(keeps_alive).HeadOf(reply_.bytes.size());
+    bytes.append(reply_.bytes);
     reply_ = {};
     carrier_->Write(std::move(bytes), std::move(reply_hold_));
   } else {

@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "server/http/connect_message.h"
 #include "server/http/request_parser.h"
 #include "server/http2/connection.h"
 #include "server/wire/rpc_call.h"
@@ -45,15 +45,6 @@ struct ConnectMethod {
   bool streams_replies = false;
   bool streams_requests = false;
 };
-
-// How one call writes its messages, by its content type.
-struct ConnectFormat {
-  bool is_json = false;
-  bool is_stream = false;
-};
-
-// nullopt for a content type that is none of Connect's.
-std::optional<ConnectFormat> FormatOf(std::string_view content_type);
 
 // Other threads reach it by tasks of its loop; all but `metadata` and the like belongs to the loop.
 class ConnectCall final : public RpcCall, public std::enable_shared_from_this<ConnectCall> {
@@ -112,13 +103,9 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   void EndReading(const absl::Status& status);
   void Deliver();
   // Any thread.
-  void HandOver(const std::shared_ptr<RpcHandler>& handler, std::string_view body);
-  // The message in a body, which keeps `decoded` alive.
-  absl::StatusOr<std::string_view> Decode(std::string_view body, std::string& decoded);
-  // The message as the caller reads it, which `hold` counts. Any thread.
-  absl::StatusOr<std::string> Encode(std::string message, MemoryBudget::Hold& hold);
+  void HandOver(const std::shared_ptr<RpcHandler>& handler, std::string body);
   void SendAnd(std::string message, MemoryBudget::Hold hold, bool is_last);
-  void DoSend(std::string message, MemoryBudget::Hold hold);
+  void DoSend(EncodedReply reply, MemoryBudget::Hold hold);
   void DoFinish(const RpcStatus& status, std::string_view request_id);
   void WriteHead();
 
@@ -145,7 +132,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   Clock::time_point read_since_;
   Clock::time_point last_data_;
   // Of the answer.
-  std::string reply_;  // Of a unary call, until it ends.
+  EncodedReply reply_;  // Of a unary call, until it ends.
   MemoryBudget::Hold reply_hold_;
   bool has_head_ = false;
   bool has_unsent_ = false;  // Of a stream, since Sent().

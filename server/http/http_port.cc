@@ -7,7 +7,10 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "core/base/error.h"
 #include "server/http/connect_codec.h"
 #include "server/wire/rpc_status.h"
@@ -28,6 +31,20 @@ bool IsLoopback(std::string_view host) {
   }
   return name.starts_with("127.") &&
          name.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+// Whether a list of encodings names gzip, but not with a weight of 0.
+bool TakesGzip(std::string_view accepted) {
+  for (const absl::string_view entry :
+       absl::StrSplit(absl::string_view(accepted.data(), accepted.size()), ',')) {
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(entry, absl::MaxSplits(';', 1));
+    const absl::string_view weight = absl::StripAsciiWhitespace(parts.second);
+    if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.first), "gzip")) {
+      return weight.find_first_not_of("q=0. ") != absl::string_view::npos || weight.empty();
+    }
+  }
+  return false;
 }
 
 HttpReply Unimplemented(int http_status, std::string_view reason, std::string_view message) {
@@ -94,7 +111,7 @@ std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRe
   if (method.streams_requests) {
     return Unimplemented(501, "GRPC_ONLY", "this method is served by gRPC alone");
   }
-  const std::optional<ConnectFormat> format = FormatOf(request.content_type);
+  std::optional<ConnectFormat> format = FormatOf(request.content_type);
   if (!format.has_value() || format->is_stream != method.streams_replies) {
     const std::string_view allowed = method.streams_replies
                                          ? "application/connect+json, application/connect+proto"
@@ -108,10 +125,19 @@ std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRe
   if (!request.connect_protocol_version.empty() && request.connect_protocol_version != "1") {
     return Invalid(400, "PROTOCOL_VERSION", "Connect-Protocol-Version: must be 1");
   }
-  if (!request.content_encoding.empty() && request.content_encoding != "identity") {
-    // A compressed request would have to be inflated before its size is known.
-    return Unimplemented(501, "COMPRESSED", "Content-Encoding: requests must not be compressed");
+  const std::string_view encoding =
+      format->is_stream ? request.connect_content_encoding : request.content_encoding;
+  // A stream's Content-Encoding would be of its envelopes.
+  if ((!encoding.empty() && encoding != "identity" && encoding != "gzip") ||
+      (format->is_stream && !request.content_encoding.empty())) {
+    return Unimplemented(501, "COMPRESSED",
+                         format->is_stream ? "Connect-Content-Encoding: must be gzip or identity"
+                                           : "Content-Encoding: must be gzip or identity")
+        .Header("Accept-Encoding", "gzip");
   }
+  format->is_gzipped = encoding == "gzip";
+  format->takes_gzip =
+      TakesGzip(format->is_stream ? request.connect_accept_encoding : request.accept_encoding);
   const auto deadline = ParseConnectTimeout(request.connect_timeout_ms);
   if (!deadline.ok()) return Refusal(400, deadline.status());
   return ConnectHead{&method, *format, *deadline};

@@ -66,6 +66,9 @@ class RequestParser::Parser final : public http::basic_parser<true> {
       case http::field::content_encoding:
         request_.content_encoding.assign(value);
         return;
+      case http::field::accept_encoding:
+        request_.accept_encoding.assign(value);
+        return;
       case http::field::expect:
         request_.expects_continue =
             absl::EqualsIgnoreCase({value.data(), value.size()}, "100-continue");
@@ -73,6 +76,8 @@ class RequestParser::Parser final : public http::basic_parser<true> {
       default:
         break;
     }
+    if (name == "connect-content-encoding") request_.connect_content_encoding.assign(value);
+    if (name == "connect-accept-encoding") request_.connect_accept_encoding.assign(value);
     if (name == "connect-timeout-ms") request_.connect_timeout_ms.assign(value);
     if (name == "connect-protocol-version") request_.connect_protocol_version.assign(value);
   }

@@ -27,6 +27,9 @@ struct ConnectRequest {
   std::string origin;
   std::string content_type;
   std::string content_encoding;
+  std::string accept_encoding;
+  std::string connect_content_encoding;
+  std::string connect_accept_encoding;
   std::string connect_timeout_ms;
   std::string connect_protocol_version;
   bool expects_continue = false;

@@ -1,0 +1,113 @@
+#include "server/http/connect_message.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "server/http/connect_codec.h"
+#include "server/http/gzip.h"
+#include "server/http2/call_messages.h"
+
+namespace memoryd {
+namespace {
+
+// Below that, gzip saves less than a packet.
+constexpr std::size_t kWorthCompressing = 1 << 10;
+
+absl::Status Malformed(std::string_view why) {
+  return Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST", why);
+}
+
+// Takes the envelope off the body. Returns its flags.
+absl::StatusOr<unsigned char> TakeEnvelope(std::string& body) {
+  // None at all, or more than one.
+  if (body.size() < kPrefixBytes) return Malformed("the request must be one whole envelope");
+  const std::size_t size = MessageSize(body);
+  const auto flags = static_cast<unsigned char>(body[0]);
+  if ((flags & ~kGzippedFlag) != 0 || size != body.size() - kPrefixBytes) {
+    return Malformed("the request must be one whole envelope");
+  }
+  body.erase(0, kPrefixBytes);
+  return flags;
+}
+
+}  // namespace
+
+std::optional<ConnectFormat> FormatOf(std::string_view content_type) {
+  std::string_view type = content_type.substr(0, content_type.find(';'));
+  while (type.ends_with(' ')) type.remove_suffix(1);
+  // JSON is UTF-8, whatever else is said.
+  constexpr auto kFormats = std::to_array<std::pair<std::string_view, ConnectFormat>>(
+      {{"application/json", {.is_json = true}},
+       {"application/proto", {}},
+       {"application/connect+json", {.is_json = true, .is_stream = true}},
+       {"application/connect+proto", {.is_stream = true}}});
+  for (const auto& [name, format] : kFormats) {
+    if (absl::EqualsIgnoreCase({type.data(), type.size()}, {name.data(), name.size()})) {
+      return format;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::StatusOr<std::string> DecodeRequest(std::string body, const ConnectFormat& format,
+                                          const google::protobuf::Descriptor& type,
+                                          std::size_t most, MemoryBudget::Hold& hold) {
+  bool is_gzipped = format.is_gzipped;
+  if (format.is_stream) {
+    MEMORYD_ASSIGN_OR_RETURN(const unsigned char flags, TakeEnvelope(body));
+    const bool says_so = (flags & kGzippedFlag) != 0;
+    if (says_so && !is_gzipped) {
+      return Error(absl::StatusCode::kInternal, "COMPRESSED",
+                   "the envelope is compressed, and Connect-Content-Encoding doesn't say how");
+    }
+    is_gzipped = says_so;
+  }
+  // An empty message needs no bytes to be compressed.
+  if (is_gzipped && !body.empty()) {
+    // A string that grows has up to twice its bytes.
+    auto bytes = Gunzip(body, most, [&hold](std::size_t more) {
+      return hold.Grow(2 * static_cast<std::int64_t>(more));
+    });
+    if (absl::IsOutOfRange(bytes.status())) return RequestTooLarge(most);
+    MEMORYD_RETURN_IF_ERROR(bytes.status());
+    body = *std::move(bytes);
+  }
+  if (!format.is_json) return body;
+  MEMORYD_RETURN_IF_ERROR(hold.Grow(MostMemoryOf(body)));
+  return JsonToBytes(body, type);
+}
+
+absl::StatusOr<EncodedReply> EncodeReply(std::string message, const ConnectFormat& format,
+                                         const google::protobuf::Descriptor& type) {
+  EncodedReply reply{.bytes = std::move(message)};
+  if (format.is_json) {
+    MEMORYD_ASSIGN_OR_RETURN(reply.bytes, BytesToJson(reply.bytes, type));
+  }
+  if (format.takes_gzip && reply.bytes.size() >= kWorthCompressing) {
+    reply.bytes = Gzip(reply.bytes);
+    reply.is_gzipped = true;
+  }
+  return reply;
+}
+
+std::string Enveloped(unsigned char flags, std::string_view message) {
+  const auto prefix = PrefixOf(message.size(), flags);
+  return std::string(prefix.data(), prefix.size()).append(message);
+}
+
+absl::Status RequestTooLarge(std::size_t most) {
+  return Error(
+      absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
+      fmt::format("the request may have {} bytes by the server's setting max_request_mib; nothing "
+                  "was stored. Raise it, send less at once, or media by their url alone",
+                  most),
+      {{"setting", "max_request_mib"}, {"max_bytes", fmt::format("{}", most)}});
+}
+
+}  // namespace memoryd
