@@ -29,7 +29,9 @@ ConnectCall::ConnectCall(Parts parts, ConnectRequest request)
       method_(*parts.method),
       format_(parts.format),
       deadline_(parts.deadline),
-      request_(std::move(request)) {}
+      request_(std::move(request)),
+      takes_body_(!parts.message.has_value()),
+      body_(std::move(parts.message).value_or("")) {}
 
 ConnectCall::~ConnectCall() = default;
 
@@ -71,9 +73,9 @@ void ConnectCall::SetHandler(std::shared_ptr<RpcHandler> handler) {
 absl::Status ConnectCall::ChargeTo(std::string_view tenant) {
   tenant_.assign(tenant);
   MEMORYD_ASSIGN_OR_RETURN(
-      hold_,
-      environment_.budget->Take(tenant, MemoryUse::kRequests,
-                                kCallBytes + static_cast<std::int64_t>(request_.metadata.bytes)));
+      hold_, environment_.budget->Take(
+                 tenant, MemoryUse::kRequests,
+                 kCallBytes + static_cast<std::int64_t>(request_.metadata.bytes + body_.size())));
   charged_ = true;
   return absl::OkStatus();
 }
@@ -128,7 +130,7 @@ bool ConnectCall::Charge(std::size_t bytes) {
 void ConnectCall::TakeBody(std::string_view bytes) {
   last_data_ = Clock::now();
   // Nobody wants it.
-  if (finished_ || read_ended_) return;
+  if (finished_ || read_ended_ || !takes_body_) return;
   if (Charge(bytes.size())) body_.append(bytes);
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,7 @@ struct ConnectMethod {
   const google::protobuf::Descriptor* reply = nullptr;
   bool streams_replies = false;
   bool streams_requests = false;
+  bool has_no_effects = false;  // A GET will do.
 };
 
 // Other threads reach it by tasks of its loop; all but `metadata` and the like belongs to the loop.
@@ -59,6 +61,8 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
     const ConnectMethod* method = nullptr;
     ConnectFormat format;
     TimePoint deadline;
+    // The message, for a call that doesn't have it in its body.
+    std::optional<std::string> message;
   };
   ConnectCall(Parts parts, ConnectRequest request);
   ~ConnectCall() override;
@@ -128,6 +132,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   bool request_ended_ = false;
   bool read_ended_ = false;
   bool has_message_ = false;
+  const bool takes_body_;
   std::string body_;
   Clock::time_point read_since_;
   Clock::time_point last_data_;

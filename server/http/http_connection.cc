@@ -208,7 +208,7 @@ void HttpConnection::BeginRequest() {
   if (auto* const answer = std::get_if<HttpReply>(&routed); answer != nullptr) {
     Answer(std::move(*answer));
   } else {
-    StartCall(std::get<ConnectHead>(routed), std::move(request));
+    StartCall(std::get<ConnectHead>(std::move(routed)), std::move(request));
   }
   // Without a body there is nothing more to come of it.
   if (open() && state_ == State::kBody && parser_->request_ended()) {
@@ -217,7 +217,7 @@ void HttpConnection::BeginRequest() {
   }
 }
 
-void HttpConnection::StartCall(const ConnectHead& head, ConnectRequest request) {
+void HttpConnection::StartCall(ConnectHead head, ConnectRequest request) {
   ConnectCall::Parts parts;
   parts.environment = &environment_;
   parts.loop = loop_;
@@ -226,6 +226,7 @@ void HttpConnection::StartCall(const ConnectHead& head, ConnectRequest request) 
   parts.method = head.method;
   parts.format = head.format;
   parts.deadline = head.deadline;
+  parts.message = std::move(head.message);
   call_ = std::make_shared<ConnectCall>(std::move(parts), std::move(request));
   const std::shared_ptr<ConnectCall> call = call_;
   call->Start();

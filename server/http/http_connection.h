@@ -78,7 +78,7 @@ class HttpConnection final : public Connection,
   void ParseMore();
   // A head is complete.
   void BeginRequest();
-  void StartCall(const ConnectHead& head, ConnectRequest request);
+  void StartCall(ConnectHead head, ConnectRequest request);
   // Answers what nobody can tell the end of, so that nothing is read behind it.
   void EndInput(HttpReply answer);
   void Answer(HttpReply answer);

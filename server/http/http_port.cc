@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "core/base/error.h"
 #include "server/http/connect_codec.h"
+#include "server/http/get_query.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
@@ -87,6 +88,46 @@ std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& 
   return std::nullopt;
 }
 
+// What the headers of a POST say of its messages.
+std::optional<HttpReply> ReadFormat(const ConnectRequest& request, ConnectHead& head) {
+  const bool is_stream = head.method->streams_replies;
+  const std::optional<ConnectFormat> format = FormatOf(request.content_type);
+  if (!format.has_value() || format->is_stream != is_stream) {
+    const std::string_view allowed = is_stream
+                                         ? "application/connect+json, application/connect+proto"
+                                         : "application/json, application/proto";
+    return Invalid(415, "CONTENT_TYPE", fmt::format("Content-Type: must be one of {}", allowed))
+        .Header("Accept-Post", allowed);
+  }
+  if (is_stream && request.is_http_1_0) {
+    return Unimplemented(505, "HTTP_VERSION", "streams need HTTP/1.1");
+  }
+  const std::string_view encoding =
+      is_stream ? request.connect_content_encoding : request.content_encoding;
+  // A stream's Content-Encoding would be of its envelopes.
+  if ((!encoding.empty() && encoding != "identity" && encoding != "gzip") ||
+      (is_stream && !request.content_encoding.empty())) {
+    return Unimplemented(501, "COMPRESSED",
+                         is_stream ? "Connect-Content-Encoding: must be gzip or identity"
+                                   : "Content-Encoding: must be gzip or identity")
+        .Header("Accept-Encoding", "gzip");
+  }
+  head.format = *format;
+  head.format.is_gzipped = encoding == "gzip";
+  return std::nullopt;
+}
+
+// What the query of a GET says of its message, and that.
+std::optional<HttpReply> ReadQuery(std::string_view query, ConnectHead& head) {
+  auto parsed = ParseGetQuery(query);
+  if (!parsed.ok()) {
+    return Refusal(absl::IsUnimplemented(parsed.status()) ? 501 : 400, parsed.status());
+  }
+  head.format = parsed->format;
+  head.message = std::move(parsed->message);
+  return std::nullopt;
+}
+
 }  // namespace
 
 HttpReply Refusal(int http_status, const absl::Status& why) {
@@ -100,47 +141,39 @@ absl::Status MalformedHttp(std::string_view message) {
 std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRequest& request) {
   if (auto answer = AnswerProbe(port, request); answer.has_value()) return *std::move(answer);
   if (auto refusal = RefuseSite(port, request); refusal.has_value()) return *std::move(refusal);
-  const auto found = port.methods.find(request.target.substr(0, request.target.find('?')));
+  const std::size_t path_end = request.target.find('?');
+  const auto found = port.methods.find(request.target.substr(0, path_end));
   if (found == port.methods.end()) {
     return Unimplemented(404, "METHOD_UNKNOWN", "the server has no such method");
   }
   const ConnectMethod& method = found->second;
-  if (request.method != "POST") {
-    return Unimplemented(405, "METHOD_NOT_ALLOWED", "a call is a POST").Header("Allow", "POST");
-  }
   if (method.streams_requests) {
     return Unimplemented(501, "GRPC_ONLY", "this method is served by gRPC alone");
   }
-  std::optional<ConnectFormat> format = FormatOf(request.content_type);
-  if (!format.has_value() || format->is_stream != method.streams_replies) {
-    const std::string_view allowed = method.streams_replies
-                                         ? "application/connect+json, application/connect+proto"
-                                         : "application/json, application/proto";
-    return Invalid(415, "CONTENT_TYPE", fmt::format("Content-Type: must be one of {}", allowed))
-        .Header("Accept-Post", allowed);
-  }
-  if (method.streams_replies && request.is_http_1_0) {
-    return Unimplemented(505, "HTTP_VERSION", "streams need HTTP/1.1");
+  const bool may_get = method.has_no_effects && !method.streams_replies;
+  if (request.method != "POST" && !(may_get && request.method == "GET")) {
+    return Unimplemented(405, "METHOD_NOT_ALLOWED",
+                         may_get ? "a call is a POST or a GET"
+                                 : "a call is a POST; GET is for methods without side effects")
+        .Header("Allow", may_get ? "GET, POST" : "POST");
   }
   if (!request.connect_protocol_version.empty() && request.connect_protocol_version != "1") {
     return Invalid(400, "PROTOCOL_VERSION", "Connect-Protocol-Version: must be 1");
   }
-  const std::string_view encoding =
-      format->is_stream ? request.connect_content_encoding : request.content_encoding;
-  // A stream's Content-Encoding would be of its envelopes.
-  if ((!encoding.empty() && encoding != "identity" && encoding != "gzip") ||
-      (format->is_stream && !request.content_encoding.empty())) {
-    return Unimplemented(501, "COMPRESSED",
-                         format->is_stream ? "Connect-Content-Encoding: must be gzip or identity"
-                                           : "Content-Encoding: must be gzip or identity")
-        .Header("Accept-Encoding", "gzip");
-  }
-  format->is_gzipped = encoding == "gzip";
-  format->takes_gzip =
-      TakesGzip(format->is_stream ? request.connect_accept_encoding : request.accept_encoding);
-  const auto deadline = ParseConnectTimeout(request.connect_timeout_ms);
+  auto deadline = ParseConnectTimeout(request.connect_timeout_ms);
   if (!deadline.ok()) return Refusal(400, deadline.status());
-  return ConnectHead{&method, *format, *deadline};
+  ConnectHead head{.method = &method, .format = {}, .deadline = *deadline, .message = {}};
+  std::optional<HttpReply> refusal =
+      request.method == "GET"
+          ? ReadQuery(path_end == std::string::npos
+                          ? std::string_view()
+                          : std::string_view(request.target).substr(path_end + 1),
+                      head)
+          : ReadFormat(request, head);
+  if (refusal.has_value()) return *std::move(refusal);
+  head.format.takes_gzip =
+      TakesGzip(head.format.is_stream ? request.connect_accept_encoding : request.accept_encoding);
+  return head;
 }
 
 }  // namespace memoryd

@@ -3,6 +3,7 @@
 #define MEMORYD_SERVER_HTTP_HTTP_PORT_H_
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <variant>
 
@@ -30,6 +31,8 @@ struct ConnectHead {
   const ConnectMethod* method = nullptr;
   ConnectFormat format;
   RpcCall::TimePoint deadline;
+  // Of a GET, which has its message in the URL.
+  std::optional<std::string> message;
 };
 
 // The call that a request begins, or the answer to one that begins none.

@@ -1,6 +1,7 @@
 #include "server/http/http_server.h"
 
 #include <google/protobuf/descriptor.h>
+#include <google/protobuf/descriptor.pb.h>
 
 #include <utility>
 
@@ -25,7 +26,9 @@ absl::StatusOr<std::unique_ptr<Http2Server>> StartHttpServer(HttpServerOptions o
     if (method == nullptr || start == nullptr) continue;
     port->methods.emplace(PathOf(traits),
                           ConnectMethod{start, method->input_type(), method->output_type(),
-                                        method->server_streaming(), method->client_streaming()});
+                                        method->server_streaming(), method->client_streaming(),
+                                        method->options().idempotency_level() ==
+                                            google::protobuf::MethodOptions::NO_SIDE_EFFECTS});
   }
   Http2ServerOptions listener = std::move(options.listener);
   listener.protocol = "http/1.1";

@@ -1,10 +1,14 @@
-// gzip.
+// gzip and GET.
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/strings/escaping.h"
+#include "memoryd/v1/session_service.pb.h"
 #include "server/http/gzip.h"
 #include "server/http/http_server_test_support.h"
 
@@ -13,9 +17,46 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr std::string_view kGetSession = "/memoryd.v1.SessionService/GetSession";
 constexpr std::string_view kHost = "Host: localhost\r\n";
 
-class HttpWebTest : public HttpServerTest {};
+class Sessions final : public RpcHandler {
+ public:
+  explicit Sessions(RpcCallPtr rpc) : rpc_(std::move(rpc)) {}
+  void OnMessage(std::string_view bytes) override {
+    v1::GetSessionRequest request;
+    if (const absl::Status status = Parse(bytes, request); !status.ok()) {
+      rpc_->Finish(status, {});
+      return;
+    }
+    v1::GetSessionResponse response;
+    response.mutable_session()->set_session_id(request.session_id());
+    rpc_->SendLast(response.SerializeAsString(), {});
+  }
+  void OnReadEnd(const absl::Status& status) override { rpc_->Finish(status, {}); }
+
+ private:
+  const RpcCallPtr rpc_;
+};
+
+class HttpWebTest : public HttpServerTest {
+ protected:
+  void SetUp() override {
+    methods_.Add(std::string(kGetSession),
+                 [](const RpcCallPtr& rpc) { Begin(rpc, std::make_shared<Sessions>(rpc)); });
+    HttpServerTest::SetUp();
+  }
+
+  Answer Get(std::string_view query, std::string_view headers = kHost) {
+    return Ask("GET " + std::string(kGetSession) + std::string(query) + " HTTP/1.1\r\n" +
+               std::string(headers) + "\r\n");
+  }
+
+  static std::string SessionOf(const Answer& answer) {
+    const Json json = Json::parse(answer.body, nullptr, false);
+    return answer.status == 200 ? json["session"]["sessionId"].get<std::string>() : answer.body;
+  }
+};
 
 std::string Gunzipped(std::string_view bytes) {
   const auto plain = Gunzip(bytes, 8 << 20, [](std::size_t) { return absl::OkStatus(); });
@@ -99,6 +140,43 @@ TEST_F(HttpWebTest, StreamsGzipMessageByMessage) {
   // An envelope that says more than the headers.
   connection.Send(Post(kStream, "application/connect+json", message));
   EXPECT_NE(connection.ReadTo("0\r\n\r\n").find("internal"), std::string::npos);
+}
+
+TEST_F(HttpWebTest, AMethodWithoutSideEffectsMayBeAGet) {
+  EXPECT_EQ(SessionOf(Get("?connect=v1&encoding=json&message=%7B%22sessionId%22%3a%22a%20b%22%7D")),
+            "a b");
+  v1::GetSessionRequest request;
+  request.set_session_id("\xC3\xA9");
+  std::string base64;
+  absl::WebSafeBase64Escape(Gzip(request.SerializeAsString()), &base64);
+  const Answer proto = Get("?encoding=proto&base64=1&compression=gzip&message=" + base64);
+  EXPECT_EQ(proto.status, 200) << proto.body;
+  EXPECT_NE(proto.head.find("Content-Type: application/proto\r\n"), std::string::npos);
+  v1::GetSessionResponse response;
+  ASSERT_TRUE(response.ParseFromString(proto.body));
+  EXPECT_EQ(response.session().session_id(), "\xC3\xA9");
+  // Its body, if there is one, is nobody's.
+  const std::string with_body = "GET " + std::string(kGetSession) +
+                                "?encoding=json&message=%7B%7D HTTP/1.1\r\nHost: localhost\r\n"
+                                "Content-Length: 3\r\n\r\nxyz";
+  EXPECT_EQ(Ask(with_body).status, 200);
+  ExpectAllGivenBack();
+}
+
+TEST_F(HttpWebTest, AGetThatIsNoneIsRefused) {
+  for (const std::string_view query :
+       {"", "?", "?message=%7B%7D", "?encoding=json", "?encoding=xml&message=%7B%7D",
+        "?encoding=json&message=%7", "?encoding=json&message=%zz", "?encoding=json&message=%+1",
+        "?encoding=json&message=%7B%7D&message=%7B%7D", "?encoding=json&message=x",
+        "?encoding=json&message=%7B%7D&connect=v2", "?encoding=json&message=%7B%7D&base64=2",
+        "?encoding=json&message=!&base64=1", "?encoding=json&message=%7B%7D&compression=gzip"}) {
+    EXPECT_EQ(Get(query).status, 400) << query;
+  }
+  EXPECT_EQ(Get("?encoding=json&message=%7B%7D&compression=br").status, 501);
+  const Answer other = Ask("GET " + std::string(kGet) +
+                           "?encoding=json&message=%7B%7D HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(other.status, 405);
+  EXPECT_EQ(started_, 0);
 }
 
 }  // namespace

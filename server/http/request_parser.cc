@@ -38,7 +38,8 @@ class RequestParser::Parser final : public http::basic_parser<true> {
     if (version > kOne) error = http::error::bad_version;
     request_.is_http_1_0 = version < kOne;
     request_.method.assign(View(method).substr(0, kMaxKeptHeader));
-    request_.target.assign(View(target).substr(0, kMaxKeptHeader));
+    // All of it: a GET has its message there.
+    request_.target.assign(View(target));
   }
 
   void on_response_impl(int /*code*/, boost::beast::string_view /*reason*/, int /*version*/,
