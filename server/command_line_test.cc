@@ -171,6 +171,17 @@ TEST_F(ConfigTest, AddressesAreHostAndPortOrASocket) {
   }
 }
 
+TEST_F(ConfigTest, OriginsAreWrittenAsBrowsersWriteThem) {
+  for (const char* bad : {"app.example", "https://", "https://App.example", "https://app.example/",
+                          "*", "null", "https://a.example,,https://b.example", "https://a@b"}) {
+    ExpectRefused(Parse({std::string("--http-allowed-origins=") + bad}), {"http_allowed_origins"});
+  }
+  const auto line = Parse({"--http-allowed-origins=https://app.example,http://localhost:3000"});
+  ASSERT_TRUE(line.ok()) << line.status();
+  EXPECT_EQ(line->config.http_allowed_origins,
+            (std::vector<std::string>{"https://app.example", "http://localhost:3000"}));
+}
+
 TEST_F(ConfigTest, ServingOtherMachinesWithoutTlsMustBeAskedFor) {
   for (const char* address : {"0.0.0.0:50051", "[::]:50051", "10.0.0.1:1", "example.org:1"}) {
     ExpectRefused(Parse({std::string("--listen=127.0.0.1:1,") + address}),

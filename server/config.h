@@ -60,7 +60,8 @@ struct Config {
   std::string reflection;    // `auto`, `on`, `off`.
   int drain_seconds = 0;
   std::vector<std::string> http_listen;  // Addresses; empty for none.
-  std::string metrics_listen;            // `IP:PORT`; empty for none.
+  std::vector<std::string> http_allowed_origins;
+  std::string metrics_listen;  // `IP:PORT`; empty for none.
   std::string log_level;
   std::string log_format;             // `auto`, `json`, `text`.
   std::string log_requests;           // `errors`, `all`, `none`.

@@ -248,6 +248,7 @@ absl::Status Server::StartHttp() {
   options.is_ready = [this] { return services_->health().IsServing("").value_or(false); };
   options.only_loopback_hosts =
       access_->authenticator() == nullptr && config_.tls_client_ca.empty();
+  options.allowed_origins = config_.http_allowed_origins;
   auto started = StartHttpServer(std::move(options), &services_->methods(), budget_.get());
   if (!started.ok()) {
     return absl::Status(started.status().code(),

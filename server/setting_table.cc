@@ -1,6 +1,5 @@
 #include "server/setting_table.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,69 +14,12 @@
 
 #include "core/storage/store_url.h"
 #include "server/binary_path.h"
+#include "server/settings/addresses.h"
 #include "server/settings/limits.h"
 #include "server/settings/setting_value.h"
 
 namespace memoryd {
 namespace {
-
-std::string ParseListen(const std::string& value, std::vector<std::string>& out) {
-  out.clear();
-  for (std::size_t begin = 0; begin <= value.size();) {
-    const std::size_t end = std::min(value.find(',', begin), value.size());
-    out.push_back(value.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  for (const std::string& address : out) {
-    if (address.starts_with("unix:") && address.size() > 5) continue;
-    const std::size_t colon = address.rfind(':');
-    int port = 0;
-    if (colon == std::string::npos || colon == 0 ||
-        !ParseInt(address.substr(colon + 1), 0, 65535, port).empty()) {
-      return "must be HOST:PORT or unix:PATH, several separated by commas";
-    }
-  }
-  return {};
-}
-
-// One address, by its IP or as localhost.
-std::string ParseMetricsListen(const std::string& value, std::string& out) {
-  out.clear();
-  if (value == "off") return {};
-  const std::size_t colon = std::min(value.rfind(':'), value.size());
-  std::string host = value.substr(0, colon);
-  if (host == "localhost") host = "127.0.0.1";
-  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  in_addr four{};
-  in6_addr six{};
-  const bool is_address =
-      bracketed ? inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &six) == 1
-                : inet_pton(AF_INET, host.c_str(), &four) == 1;
-  int port = 0;
-  if (!is_address || colon == value.size() ||
-      !ParseInt(value.substr(colon + 1), 0, 65535, port).empty()) {
-    return "must be off or IP:PORT, such as 127.0.0.1:9464";
-  }
-  out = fmt::format("{}:{}", host, port);
-  return {};
-}
-
-// Credentials are no part of it: it is printed.
-std::string ParseEndpoint(const std::string& value, std::string& out) {
-  out.clear();
-  if (value == "off") return {};
-  const std::size_t scheme = value.starts_with("http://")    ? 7
-                             : value.starts_with("https://") ? 8
-                                                             : 0;
-  const bool is_url =
-      scheme > 0 && value.size() > scheme && value[scheme] != '/' &&
-      std::ranges::all_of(value, [](char c) { return c > ' ' && c < 0x7F && c != '@'; });
-  if (!is_url) {
-    return "must be off or the URL of a collector, such as http://localhost:4318/v1/traces";
-  }
-  out = value;
-  return {};
-}
 
 std::filesystem::path StateDirectory() {
   // systemd's, then the XDG base directory specification's.
@@ -179,6 +121,11 @@ constexpr std::array kSettings = {
               return v.empty() ? std::string() : ParseListen(v, c.http_listen);
             },
             "[HTTP](HTTP.md)."},
+    Setting{"http_allowed_origins",
+            "Sites whose pages may call http_listen from a browser. Empty: no other site's.",
+            &Nothing,
+            [](Config& c, const std::string& v) { return ParseOrigins(v, c.http_allowed_origins); },
+            "[HTTP](HTTP.md#browsers)."},
     Setting{"store", "sqlite:PATH, sqlite::memory:, postgresql://…, or a URL of SQLAlchemy.",
             [] { return "sqlite:" + (StateDirectory() / "memoryd.db").string(); },
             [](Config& c, const std::string& v) -> std::string {

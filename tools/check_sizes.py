@@ -26,7 +26,6 @@ LARGER = {
     "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
     "server/http2/http2_call.cc": (700, "the states of one call"),
     "server/http2/http2_connection.cc": (680, "the states of one connection"),
-    "server/setting_table.cc": (530, "a table"),
 }
 
 

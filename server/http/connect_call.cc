@@ -230,10 +230,9 @@ void ConnectCall::WriteHead() {
   answer.Header("Content-Type",
                 format_.is_json ? "application/connect+json" : "application/connect+proto");
   if (format_.takes_gzip) answer.Header("Connect-Content-Encoding", "gzip");
-  carrier_->Write(answer.Header("Connect-Accept-Encoding", "gzip")
-                      .KeepAlive(carrier_->MayKeepAlive())
-                      .HeadOfChunks(),
-                  {});
+  answer.Header("Connect-Accept-Encoding", "gzip");
+  carrier_->Complete(answer, carrier_->MayKeepAlive());
+  carrier_->Write(answer.HeadOfChunks(), {});
 }
 
 void ConnectCall::Finish(const absl::Status& status, std::string_view request_id) {
@@ -257,12 +256,15 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
     answer.Header("Content-Type", format_.is_json ? "application/json" : "application/proto");
     answer.Header("Accept-Encoding", "gzip").Header("Vary", "Accept-Encoding");
     if (reply_.is_gzipped) answer.Header("Content-Encoding", "gzip");
-    std::string bytes = answer.KeepAlive(keeps_alive).HeadOf(reply_.bytes.size());
+    carrier_->Complete(answer, keeps_alive);
+    std::string bytes = answer.HeadOf(reply_.bytes.size());
     bytes.append(reply_.bytes);
     reply_ = {};
     carrier_->Write(std::move(bytes), std::move(reply_hold_));
   } else {
-    carrier_->Write(HttpReply(status, request_id).KeepAlive(keeps_alive).Text(), {});
+    HttpReply answer(status, request_id);
+    carrier_->Complete(answer, keeps_alive);
+    carrier_->Write(answer.Text(), {});
   }
   carrier_->EndAnswer(keeps_alive);
 }

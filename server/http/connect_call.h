@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
 #include "server/http/connect_message.h"
+#include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
 #include "server/http2/connection.h"
 #include "server/wire/rpc_call.h"
@@ -32,6 +33,9 @@ class ConnectCarrier {
   virtual void Write(std::string bytes, MemoryBudget::Hold hold) = 0;
   // The answer is complete. Another request may come on the connection only if `keeps_alive`.
   virtual void EndAnswer(bool keeps_alive) = 0;
+  // Adds to the head of an answer what the connection knows: whether it goes on, and which page may
+  // read it.
+  virtual void Complete(HttpReply& answer, bool keeps_alive) const = 0;
   // Whether another request may follow the one under way, as far as the connection knows.
   virtual bool MayKeepAlive() const = 0;
   // Ends the connection, as the call can't be answered any more.

@@ -204,6 +204,7 @@ void HttpConnection::BeginRequest() {
   answer_ended_ = false;
   ConnectRequest request = std::move(parser_->request());
   keeps_alive_ = request.keeps_alive && !request.is_http_1_0;
+  site_ = port_.allowed_origins.contains(request.origin) ? request.origin : "";
   auto routed = Route(port_, request);
   if (auto* const answer = std::get_if<HttpReply>(&routed); answer != nullptr) {
     Answer(std::move(*answer));
@@ -234,6 +235,7 @@ void HttpConnection::StartCall(ConnectHead head, ConnectRequest request) {
 
 void HttpConnection::EndInput(HttpReply answer) {
   keeps_alive_ = false;
+  site_ = {};
   input_lost_ = true;
   state_ = State::kAnswer;
   in_ = {};
@@ -242,8 +244,19 @@ void HttpConnection::EndInput(HttpReply answer) {
 
 void HttpConnection::Answer(HttpReply answer) {
   const bool keeps_alive = MayKeepAlive();
-  Write(answer.KeepAlive(keeps_alive).Text(), {});
+  Complete(answer, keeps_alive);
+  Write(answer.Text(), {});
   EndAnswer(keeps_alive);
+}
+
+void HttpConnection::Complete(HttpReply& answer, bool keeps_alive) const {
+  answer.KeepAlive(keeps_alive);
+  if (port_.allowed_origins.empty()) return;
+  // For caches between: another site gets another answer.
+  answer.Header("Vary", "Origin");
+  if (site_.empty()) return;
+  answer.Header("Access-Control-Allow-Origin", site_);
+  answer.Header("Access-Control-Expose-Headers", "X-Request-Id, Content-Encoding");
 }
 
 bool HttpConnection::MayKeepAlive() const {

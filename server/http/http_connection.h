@@ -46,6 +46,7 @@ class HttpConnection final : public Connection,
   // ConnectCarrier.
   void Write(std::string bytes, MemoryBudget::Hold hold) override;
   void EndAnswer(bool keeps_alive) override;
+  void Complete(HttpReply& answer, bool keeps_alive) const override;
   bool MayKeepAlive() const override;
   void Break() override;
 
@@ -104,7 +105,8 @@ class HttpConnection final : public Connection,
   std::shared_ptr<const std::vector<std::string>> certificate_names_;
   std::unique_ptr<RequestParser> parser_;
   std::shared_ptr<ConnectCall> call_;
-  std::string in_;  // Not parsed yet.
+  std::string site_;  // Whose page sent the request, where that may read the answer; else empty.
+  std::string in_;    // Not parsed yet.
   std::deque<Outgoing> outgoing_;
   std::size_t outgoing_begin_ = 0;  // Of the first.
   std::size_t outgoing_bytes_ = 0;  // Of all that came since it was empty.

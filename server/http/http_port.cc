@@ -82,10 +82,33 @@ std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& 
                   "[::1]; set credentials, or call it by one of these");
   }
   const std::string own = std::string(port.with_tls ? "https://" : "http://") + request.host;
-  if (!request.origin.empty() && !absl::EqualsIgnoreCase(request.origin, own)) {
-    return Denied("ORIGIN_NOT_ALLOWED", "Origin: pages of other sites are not answered");
+  const bool is_own = absl::EqualsIgnoreCase(request.origin, own);
+  if (!request.origin.empty() && !is_own && !port.allowed_origins.contains(request.origin)) {
+    return Denied("ORIGIN_NOT_ALLOWED",
+                  "Origin: pages of other sites are not answered; http_allowed_origins names those "
+                  "that are");
+  }
+  // A link or an image of another page, which says no Origin.
+  if (request.origin.empty() &&
+      (request.sec_fetch_site == "cross-site" || request.sec_fetch_site == "same-site")) {
+    return Denied("ORIGIN_NOT_ALLOWED", "Sec-Fetch-Site: links of other sites are not followed");
   }
   return std::nullopt;
+}
+
+// A browser asks before it sends what a page of another site wants to.
+std::optional<HttpReply> AnswerPreflight(const HttpPort& port, const ConnectRequest& request) {
+  if (request.method != "OPTIONS" || !port.allowed_origins.contains(request.origin)) {
+    return std::nullopt;
+  }
+  HttpReply answer(200);
+  answer.Header("Access-Control-Allow-Methods", "GET, POST")
+      .Header("Access-Control-Allow-Headers",
+              "Authorization, Content-Type, Content-Encoding, Accept-Encoding, "
+              "Connect-Protocol-Version, Connect-Timeout-Ms, Connect-Content-Encoding, "
+              "Connect-Accept-Encoding, X-Request-Id, Traceparent, Tracestate")
+      .Header("Access-Control-Max-Age", "7200");
+  return answer;
 }
 
 // What the headers of a POST say of its messages.
@@ -141,6 +164,7 @@ absl::Status MalformedHttp(std::string_view message) {
 std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRequest& request) {
   if (auto answer = AnswerProbe(port, request); answer.has_value()) return *std::move(answer);
   if (auto refusal = RefuseSite(port, request); refusal.has_value()) return *std::move(refusal);
+  if (auto answer = AnswerPreflight(port, request); answer.has_value()) return *std::move(answer);
   const std::size_t path_end = request.target.find('?');
   const auto found = port.methods.find(request.target.substr(0, path_end));
   if (found == port.methods.end()) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "server/http/connect_call.h"
 #include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
@@ -24,6 +25,8 @@ struct HttpPort {
   // another site would else reach the port by a name of its own (DNS rebinding).
   bool only_loopback_hosts = true;
   bool with_tls = false;
+  // Other sites whose pages may call.
+  absl::flat_hash_set<std::string> allowed_origins;
 };
 
 // A call as the head of its request has it.

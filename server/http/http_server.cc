@@ -17,6 +17,7 @@ absl::StatusOr<std::unique_ptr<Http2Server>> StartHttpServer(HttpServerOptions o
   auto port = std::make_shared<HttpPort>();
   port->is_ready = std::move(options.is_ready);
   port->only_loopback_hosts = options.only_loopback_hosts;
+  port->allowed_origins.insert(options.allowed_origins.begin(), options.allowed_origins.end());
   port->with_tls = options.listener.tls != nullptr;
   const auto& pool = *google::protobuf::DescriptorPool::generated_pool();
   for (const MethodTraits& traits : kMethods) {

@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
@@ -19,6 +21,8 @@ struct HttpServerOptions {
   std::function<bool()> is_ready;
   // Whether only requests to this machine by name are answered; for a server without credentials.
   bool only_loopback_hosts = true;
+  // Other sites whose pages may call, as browsers write them: `https://app.example`.
+  std::vector<std::string> allowed_origins;
 };
 
 // Serves those of `methods` that are in kMethods, until its Shutdown(): docs/adr/0066-http-port.md.

@@ -195,8 +195,9 @@ class HttpServerTest : public ::testing::Test {
     Serve(true);
   }
 
-  void Serve(bool only_loopback_hosts) {
+  void Serve(bool only_loopback_hosts, std::vector<std::string> allowed_origins = {}) {
     HttpServerOptions options;
+    options.allowed_origins = std::move(allowed_origins);
     options.listener.addresses = {"127.0.0.1:0"};
     options.listener.max_message_bytes = 1 << 20;
     options.is_ready = [this] { return ready_.load(); };

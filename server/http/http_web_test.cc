@@ -1,4 +1,4 @@
-// gzip and GET.
+// gzip, GET, and pages of other sites.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -177,6 +177,44 @@ TEST_F(HttpWebTest, AGetThatIsNoneIsRefused) {
                            "?encoding=json&message=%7B%7D HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(other.status, 405);
   EXPECT_EQ(started_, 0);
+}
+
+TEST_F(HttpWebTest, PagesOfNamedSitesMayCallAndOthersNot) {
+  Serve(true, {"https://app.example"});
+  const std::string site = std::string(kHost) + "Origin: https://app.example\r\n";
+  Answer answer = Ask(PostJson("{}", site));
+  EXPECT_EQ(answer.status, 200);
+  const std::string allowed = "Access-Control-Allow-Origin: https://app.example\r\n";
+  EXPECT_NE(answer.head.find(allowed), std::string::npos) << answer.head;
+  // An error is read too.
+  answer = Ask(PostJson(R"({"sessionId": "refused"})", site));
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_NE(answer.head.find(allowed), std::string::npos);
+  const std::string options = "OPTIONS " + std::string(kGet) + " HTTP/1.1\r\n";
+  answer = Ask(options + site + "Access-Control-Request-Method: POST\r\n\r\n");
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_NE(answer.head.find(allowed), std::string::npos);
+  EXPECT_NE(answer.head.find("Authorization"), std::string::npos);
+  for (const std::string_view other : {"https://app.example.evil", "http://app.example", "null",
+                                       "https://app.example:444", "https://APP.example"}) {
+    const std::string headers = std::string(kHost) + "Origin: " + std::string(other) + "\r\n";
+    answer = Ask(PostJson("{}", headers));
+    EXPECT_EQ(answer.status, 403) << other;
+    EXPECT_EQ(answer.head.find("Access-Control-Allow-Origin"), std::string::npos);
+    EXPECT_EQ(Ask(options + headers + "\r\n").status, 403);
+  }
+  // Its own pages are read without.
+  answer = Ask(PostJson("{}", std::string(kHost) + "Origin: http://localhost\r\n"));
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(answer.head.find("Access-Control-Allow-Origin"), std::string::npos);
+}
+
+TEST_F(HttpWebTest, ALinkOfAnotherSiteIsNotFollowed) {
+  constexpr std::string_view kQuery = "?encoding=json&message=%7B%7D";
+  EXPECT_EQ(Get(kQuery, std::string(kHost) + "Sec-Fetch-Site: cross-site\r\n").status, 403);
+  EXPECT_EQ(Get(kQuery, std::string(kHost) + "Sec-Fetch-Site: same-site\r\n").status, 403);
+  EXPECT_EQ(Get(kQuery, std::string(kHost) + "Sec-Fetch-Site: same-origin\r\n").status, 200);
+  EXPECT_EQ(Get(kQuery, std::string(kHost) + "Sec-Fetch-Site: none\r\n").status, 200);
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ class RequestParser::Parser final : public http::basic_parser<true> {
       default:
         break;
     }
+    if (name == "sec-fetch-site") request_.sec_fetch_site.assign(value);
     if (name == "connect-content-encoding") request_.connect_content_encoding.assign(value);
     if (name == "connect-accept-encoding") request_.connect_accept_encoding.assign(value);
     if (name == "connect-timeout-ms") request_.connect_timeout_ms.assign(value);

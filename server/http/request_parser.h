@@ -25,6 +25,7 @@ struct ConnectRequest {
   std::string host;
   int hosts = 0;
   std::string origin;
+  std::string sec_fetch_site;
   std::string content_type;
   std::string content_encoding;
   std::string accept_encoding;

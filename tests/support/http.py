@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+
+import grpc
+from google.rpc import status_pb2
 
 from support.access import METHODS
 
@@ -65,3 +70,89 @@ def reason_of(error: Mapping[str, Any]) -> str:
     """What the ErrorInfo of an error has as its reason."""
     return next(detail["debug"]["reason"] for detail in error["details"]
                 if detail["type"] == "google.rpc.ErrorInfo")
+
+
+class HttpChannel:
+    """Calls by the Connect protocol behind the face of a grpc.Channel, as far as stubs and `Caller`
+    use it, so that one test asks both ports. Streams of requests are sent too, for the refusal."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._kept = threading.local()
+
+    def __enter__(self) -> HttpChannel:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass  # Connections end with their threads.
+
+    def unary_unary(self, path: str, request_serializer: Callable[[Any], bytes],
+                    response_deserializer: Callable[[bytes], Any], **_: Any) -> Callable[..., Any]:
+        def call(request: Any, timeout: float | None = None, metadata: Any = (), **_: Any) -> Any:
+            headers = {"Content-Type": "application/proto", **dict(metadata or ())}
+            status, body = self._post(path, request_serializer(request), headers, timeout)
+            if status != 200:
+                raise HttpError(json.loads(body))
+            return response_deserializer(body)
+        return call
+
+    def unary_stream(self, path: str, request_serializer: Callable[[Any], bytes],
+                     response_deserializer: Callable[[bytes], Any], **_: Any) -> Callable[..., Any]:
+        def call(request: Any, timeout: float | None = None, metadata: Any = (),
+                 **_: Any) -> Iterator[Any]:
+            sent = request_serializer(request)
+            headers = {"Content-Type": "application/connect+proto", **dict(metadata or ())}
+            status, body = self._post(path, b"\0" + len(sent).to_bytes(4, "big") + sent, headers,
+                                      timeout)
+            if status != 200:
+                raise HttpError(json.loads(body))
+            while body:
+                size = int.from_bytes(body[1:5], "big")
+                message, flags, body = body[5:5 + size], body[0], body[5 + size:]
+                if flags == 0:
+                    yield response_deserializer(message)
+                elif error := json.loads(message).get("error"):
+                    raise HttpError(error)
+        return call
+
+    def stream_unary(self, path: str, request_serializer: Callable[[Any], bytes],
+                     response_deserializer: Callable[[bytes], Any], **_: Any) -> Callable[..., Any]:
+        one = self.unary_unary(path, request_serializer, response_deserializer)
+        return lambda requests, **options: one(next(iter(requests)), **options)
+
+    def stream_stream(self, path: str, request_serializer: Callable[[Any], bytes],
+                      response_deserializer: Callable[[bytes], Any], **_: Any) -> Callable[..., Any]:
+        one = self.unary_stream(path, request_serializer, response_deserializer)
+        return lambda requests, **options: one(next(iter(requests)), **options)
+
+    def _post(self, path: str, body: bytes, headers: dict[str, str],
+              timeout: float | None) -> tuple[int, bytes]:
+        if timeout is not None:
+            headers["Connect-Timeout-Ms"] = str(int(timeout * 1000))
+        if not hasattr(self._kept, "caller"):
+            self._kept.caller = HttpCaller(self._address)
+        return self._kept.caller.raw(path, body, headers)
+
+
+class HttpError(grpc.RpcError):
+    """An error of the Connect protocol as grpc's Python library has its own."""
+
+    def __init__(self, error: Mapping[str, Any]) -> None:
+        super().__init__(f"{error['code']}: {error.get('message')}")
+        self._error = error
+
+    def code(self) -> grpc.StatusCode:
+        name = self._error["code"].upper()
+        return grpc.StatusCode["CANCELLED" if name == "CANCELED" else name]
+
+    def details(self) -> str:
+        return self._error.get("message", "")
+
+    def trailing_metadata(self) -> list[tuple[str, bytes]]:
+        """The details, as gRPC sends them."""
+        status = status_pb2.Status(code=self.code().value[0], message=self.details())
+        for detail in self._error.get("details", ()):
+            padded = detail["value"] + "=" * (-len(detail["value"]) % 4)
+            status.details.add(type_url=f"type.googleapis.com/{detail['type']}",
+                               value=base64.b64decode(padded))
+        return [("grpc-status-details-bin", status.SerializeToString())]
