@@ -246,6 +246,7 @@ void HttpConnection::Answer(HttpReply answer) {
   const bool keeps_alive = MayKeepAlive();
   Complete(answer, keeps_alive);
   Write(answer.Text(), {});
+  if (!answer.fixed_body().empty()) Queue({{}, answer.fixed_body(), {}});
   EndAnswer(keeps_alive);
 }
 
@@ -266,13 +267,18 @@ bool HttpConnection::MayKeepAlive() const {
 }
 
 void HttpConnection::Write(std::string bytes, MemoryBudget::Hold hold) {
-  if (!open() || bytes.empty()) return;
+  if (bytes.empty()) return;
+  Queue({std::move(bytes), {}, std::move(hold)});
+}
+
+void HttpConnection::Queue(Outgoing outgoing) {
+  if (!open()) return;
   if (outgoing_.empty()) {
     outgoing_since_ = last_progress_ = Clock::now();
     outgoing_bytes_ = 0;
   }
-  outgoing_bytes_ += bytes.size();
-  outgoing_.push_back({std::move(bytes), std::move(hold)});
+  outgoing_bytes_ += outgoing.bytes().size();
+  outgoing_.push_back(std::move(outgoing));
   Touch();
 }
 
@@ -308,13 +314,13 @@ void HttpConnection::DoFlush() {
 
 bool HttpConnection::WriteOut() {
   while (!outgoing_.empty()) {
-    Outgoing& first = outgoing_.front();
-    const Transport::Result result = transport_->Write(first.bytes.data() + outgoing_begin_,
-                                                       first.bytes.size() - outgoing_begin_);
+    const std::string_view first = outgoing_.front().bytes();
+    const Transport::Result result =
+        transport_->Write(first.data() + outgoing_begin_, first.size() - outgoing_begin_);
     if (result.state == Transport::State::kDone) {
       last_progress_ = Clock::now();
       outgoing_begin_ += result.bytes;
-      if (outgoing_begin_ == first.bytes.size()) {
+      if (outgoing_begin_ == first.size()) {
         outgoing_.pop_front();
         outgoing_begin_ = 0;
       }

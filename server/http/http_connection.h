@@ -60,7 +60,10 @@ class HttpConnection final : public Connection,
     kClosed,
   };
   struct Outgoing {
-    std::string bytes;
+    std::string_view bytes() const { return fixed.empty() ? made : fixed; }
+
+    std::string made;
+    std::string_view fixed;  // Instead of `made`.
     MemoryBudget::Hold hold;
   };
 
@@ -82,6 +85,7 @@ class HttpConnection final : public Connection,
   void StartCall(ConnectHead head, ConnectRequest request);
   // Answers what nobody can tell the end of, so that nothing is read behind it.
   void EndInput(HttpReply answer);
+  void Queue(Outgoing outgoing);
   void Answer(HttpReply answer);
   void DoFlush();
   // False when the socket takes no more now, or is closed.

@@ -14,6 +14,7 @@
 #include "core/base/error.h"
 #include "server/http/connect_codec.h"
 #include "server/http/get_query.h"
+#include "server/http/openapi/openapi.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
@@ -96,6 +97,13 @@ std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& 
   return std::nullopt;
 }
 
+std::optional<HttpReply> AnswerDescription(const ConnectRequest& request) {
+  if (request.method != "GET" || request.target != "/openapi.json") return std::nullopt;
+  HttpReply answer(200);
+  answer.Header("Content-Type", "application/json").FixedBody(kOpenApi);
+  return answer;
+}
+
 // A browser asks before it sends what a page of another site wants to.
 std::optional<HttpReply> AnswerPreflight(const HttpPort& port, const ConnectRequest& request) {
   if (request.method != "OPTIONS" || !port.allowed_origins.contains(request.origin)) {
@@ -165,6 +173,7 @@ std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRe
   if (auto answer = AnswerProbe(port, request); answer.has_value()) return *std::move(answer);
   if (auto refusal = RefuseSite(port, request); refusal.has_value()) return *std::move(refusal);
   if (auto answer = AnswerPreflight(port, request); answer.has_value()) return *std::move(answer);
+  if (auto answer = AnswerDescription(request); answer.has_value()) return *std::move(answer);
   const std::size_t path_end = request.target.find('?');
   const auto found = port.methods.find(request.target.substr(0, path_end));
   if (found == port.methods.end()) {

@@ -87,6 +87,11 @@ HttpReply& HttpReply::Body(std::string body) {
   return *this;
 }
 
+HttpReply& HttpReply::FixedBody(std::string_view body) {
+  fixed_body_ = body;
+  return *this;
+}
+
 HttpReply& HttpReply::KeepAlive(bool keeps_alive) {
   if (!keeps_alive) Header("Connection", "close");
   return *this;
@@ -98,6 +103,6 @@ std::string HttpReply::HeadOf(std::size_t body_bytes) const {
 
 std::string HttpReply::HeadOfChunks() const { return head_ + "Transfer-Encoding: chunked\r\n\r\n"; }
 
-std::string HttpReply::Text() const { return HeadOf(body_.size()) + body_; }
+std::string HttpReply::Text() const { return HeadOf(body_.size() + fixed_body_.size()) + body_; }
 
 }  // namespace memoryd

@@ -23,6 +23,9 @@ class HttpReply {
   HttpReply& Header(std::string_view name, std::string_view value);
   // The body of Text().
   HttpReply& Body(std::string body);
+  // A body that lives for ever, so that no answer has a copy. Text() is without it.
+  HttpReply& FixedBody(std::string_view body);
+  std::string_view fixed_body() const { return fixed_body_; }
   // Else the answer says that the connection ends.
   HttpReply& KeepAlive(bool keeps_alive);
 
@@ -35,6 +38,7 @@ class HttpReply {
  private:
   std::string head_;
   std::string body_;
+  std::string_view fixed_body_;
 };
 
 }  // namespace memoryd

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
+import urllib.parse
 
 import grpc
+import jsonschema
 import pytest
+from google.protobuf.descriptor_pb2 import MethodOptions
 
-from support.access import METHODS, Caller, credential, request_of, write_credentials
+from support.access import FOR_ANY, METHODS, READS, Caller, credential, request_of, write_credentials
 from support.calls import reason, user
-from support.http import LISTEN, HttpCaller, path_of, reason_of
+from support.documents import blocks_of
+from support.http import GRPC_ONLY, LISTEN, HttpCaller, path_of, reason_of
+from support.paths import REPOSITORY
 from support.server import Server, failed_start, ready
 
+NO_SIDE_EFFECTS = MethodOptions.NO_SIDE_EFFECTS
 TOKENS = {"reader": ["read"], "writer": ["write"], "operator": ["admin"],
           "all": ["read", "write", "admin", "worker"]}
-GRPC_ONLY = {name for name, method in METHODS.items() if method.client_streaming}
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +100,95 @@ def test_json_that_is_no_request_is_refused(guarded, body):
     assert status == 400
     assert json.loads(answer)["code"] == "invalid_argument"
     assert caller("GetServerInfo")[0] == 200  # On the same connection.
+
+
+def test_a_get_is_for_methods_without_side_effects(guarded):
+    caller = HttpCaller(guarded.http, "all")
+    caller("CreateSession", sessionId="got")
+    for method in sorted(METHODS):
+        query = urllib.parse.urlencode({"encoding": "json", "message": '{"sessionId": "got"}'
+                                        if "session_id" in METHODS[method].input_type.fields_by_name
+                                        else "{}"})
+        status, answer = caller.raw(f"{path_of(method)}?{query}", b"", method="GET")
+        if METHODS[method].GetOptions().idempotency_level == NO_SIDE_EFFECTS:
+            assert method in READS | FOR_ANY
+            assert status not in (405, 501), method
+        else:
+            assert status == (501 if method in GRPC_ONLY else 405), method
+    query = urllib.parse.urlencode({"encoding": "json", "message": '{"sessionId": "got"}'})
+    status, answer = caller.raw(f"{path_of('GetSession')}?{query}", b"", method="GET")
+    assert (status, json.loads(answer)["session"]["sessionId"]) == (200, "got")
+    status, _ = HttpCaller(guarded.http).raw(f"{path_of('GetSession')}?{query}", b"", method="GET")
+    assert status == 401
+
+
+def test_the_description_is_of_what_is_served(guarded):
+    """Each example is taken, and each reply is as its schema has it."""
+    caller = HttpCaller(guarded.http, "all")
+    status, text = HttpCaller(guarded.http).raw("/openapi.json", b"", method="GET")
+    assert status == 200
+    described = json.loads(text)
+    assert described["openapi"].startswith("3.1.")
+    assert set(described["paths"]) == {path_of(method) for method in METHODS.keys() - GRPC_ONLY}
+    caller("Put", sessionId="chat-7", messages=[{"role": "user", "text": "a", "messageId": "m1"}])
+    schemas = described["components"]["schemas"]
+    for name, schema in schemas.items():
+        jsonschema.Draft202012Validator.check_schema(schema)
+        for reference in re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(schema)):
+            assert reference in schemas, name
+    answered = set()
+    for path, operations in described["paths"].items():
+        if "application/json" not in operations["post"]["requestBody"]["content"]:
+            continue  # A stream.
+        assert operations["post"]["summary"], path
+        request = operations["post"]["requestBody"]["content"]["application/json"]
+        check(request["example"], request["schema"], schemas)
+        status, body = caller.raw(path, json.dumps(request["example"]).encode(),
+                                  {"Content-Type": "application/json"})
+        reply = json.loads(body)
+        if status == 200:
+            answered.add(path.rsplit("/", 1)[-1])
+            content = operations["post"]["responses"]["200"]["content"]
+            check(reply, content["application/json"]["schema"], schemas)
+        else:
+            assert reason_of(reply) not in ("MALFORMED_JSON", "INVALID_FIELD"), (path, reply)
+            check(reply, {"$ref": "#/components/schemas/Error"}, schemas)
+    assert {"Put", "Get", "GetSession", "Query", "PutItem", "GetItem", "ListSessions"} <= answered
+
+
+def check(value: object, schema: object, schemas: object) -> None:
+    jsonschema.validate(value, {**schema, "components": {"schemas": schemas}},
+                        jsonschema.Draft202012Validator)
+
+
+def test_what_the_page_says(tmp_path):
+    start, *typed = [found for found in blocks_of(REPOSITORY / "docs" / "HTTP.md")
+                     if found.language != "yaml"]
+    assert start.words == ("serves",) or "serves" in start.words
+    with Server("sqlite::memory:", arguments=[LISTEN]) as server:
+        printed = ""
+        for found in typed:
+            if "output" in found.words:
+                assert printed == found.code
+                continue
+            code = found.code.replace("127.0.0.1:50080", server.http)
+            command = [sys.executable, "-c"] if found.language == "python" else ["bash", "-euc"]
+            printed = subprocess.run([*command, code], cwd=tmp_path, text=True, check=True,
+                                     stdout=subprocess.PIPE, timeout=60).stdout
+            assert '"code"' not in printed
+
+
+def test_a_site_that_is_named_may_call():
+    site = "https://app.example"
+    with Server("sqlite::memory:",
+                arguments=[LISTEN, f"--http-allowed-origins={site}"]) as server:
+        caller = HttpCaller(server.http)
+        for method, body in (("POST", b"{}"), ("OPTIONS", b"")):
+            caller.connection.request(method, path_of("GetServerInfo"), body,
+                                      {"Content-Type": "application/json", "Origin": site})
+            answer = caller.connection.getresponse()
+            answer.read()
+            assert (answer.status, answer.getheader("Access-Control-Allow-Origin")) == (200, site)
 
 
 def test_probes_need_no_credential(guarded):

@@ -15,6 +15,8 @@ from google.rpc import status_pb2
 from support.access import METHODS
 
 LISTEN = "--http-listen=127.0.0.1:0"
+# Methods whose requests stream.
+GRPC_ONLY = {name for name, method in METHODS.items() if method.client_streaming}
 
 
 def path_of(method: str) -> str:
