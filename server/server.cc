@@ -12,6 +12,7 @@
 #include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -260,12 +261,14 @@ absl::Status Server::StartHttp() {
 
 absl::Status Server::StartMetrics() {
   if (config_.metrics_listen.empty()) return absl::OkStatus();
+  std::vector<const Http2Server*> rpc_servers = {rpc_server_.get()};
+  if (http_server_ != nullptr) rpc_servers.push_back(http_server_.get());
   const MetricSources sources{.version = Version(),
                               .revision = Revision(),
                               .start_us = start_us_,
                               .calls = &stats_,
                               .in_flight = &calls_,
-                              .rpc_server = rpc_server_.get(),
+                              .rpc_servers = rpc_servers,
                               .memory = memory_.get(),
                               .tenants = &tenants_,
                               .engine = &engine_->engine(),

@@ -69,27 +69,40 @@ class Metrics final : public prometheus::Collectable {
   }
 
  private:
+  // Of all ports.
+  template <typename Count>
+  double Sum(Count count) const {
+    double sum = 0;
+    for (const Http2Server* const server : sources_.rpc_servers) {
+      sum += static_cast<double>(count(*server));
+    }
+    return sum;
+  }
+
   void AddConnections(MetricFamilies& families) const {
-    if (sources_.rpc_server == nullptr) return;
-    const Http2Stats& connections = sources_.rpc_server->stats();
+    if (sources_.rpc_servers.empty()) return;
+    const auto ended_by = [this](ConnectionEnd end) {
+      return Sum([end](const Http2Server& server) { return server.stats().ended(end); });
+    };
     Family(families, "memoryd_connections", MetricType::Gauge, "Connections that are open.")
-        .Add(static_cast<double>(connections.open()));
+        .Add(Sum([](const Http2Server& server) { return server.stats().open(); }));
     Family ended(families, "memoryd_connections_ended_total", MetricType::Counter,
                  "Connections closed or refused, by reason.");
     for (std::size_t i = 0; i < kConnectionEnds.size(); ++i) {
-      ended.Add(Number(connections.ended(static_cast<ConnectionEnd>(i))),
-                {Label("reason", kConnectionEnds[i])});
+      ended.Add(ended_by(static_cast<ConnectionEnd>(i)), {Label("reason", kConnectionEnds[i])});
     }
     Family(families, "memoryd_tls_handshake_failures_total", MetricType::Counter,
            "TLS handshakes that failed: no TLS, an old one, or a certificate that is not good.")
-        .Add(Number(connections.ended(ConnectionEnd::kHandshake)));
+        .Add(ended_by(ConnectionEnd::kHandshake));
     Family(families, "memoryd_unauthenticated_bytes", MetricType::Gauge,
            "Memory that connections and callers without a tenant hold, by estimate.")
-        .Add(static_cast<double>(sources_.rpc_server->unauthenticated_held()));
+        .Add(Sum([](const Http2Server& server) { return server.unauthenticated_held(); }));
     Family given_up(families, "memoryd_rpc_given_up_total", MetricType::Counter,
                     "Requests that stopped coming, and replies that were not read in time.");
-    given_up.Add(Number(connections.half_requests()), {Label("part", "request")});
-    given_up.Add(Number(connections.unread_replies()), {Label("part", "reply")});
+    given_up.Add(Sum([](const Http2Server& server) { return server.stats().half_requests(); }),
+                 {Label("part", "request")});
+    given_up.Add(Sum([](const Http2Server& server) { return server.stats().unread_replies(); }),
+                 {Label("part", "reply")});
   }
 
   void AddCalls(MetricFamilies& families) const {
@@ -435,9 +448,8 @@ class Metrics final : public prometheus::Collectable {
   void AddProcess(MetricFamilies& families) const {
     Family(families, "memoryd_exceptions_total", MetricType::Counter,
            "Exceptions caught in the server's threads.")
-        .Add(Number(
-            sources_.engine->stats().exceptions +
-            (sources_.rpc_server == nullptr ? 0 : sources_.rpc_server->stats().exceptions())));
+        .Add(Number(sources_.engine->stats().exceptions) +
+             Sum([](const Http2Server& server) { return server.stats().exceptions(); }));
     Family(families, "process_cpu_seconds_total", MetricType::Counter,
            "Processor time of the process, of users and system.")
         .Add(CpuSeconds());

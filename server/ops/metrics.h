@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "core/base/memory_budget.h"
 #include "core/engine/engine.h"
@@ -37,7 +38,7 @@ struct MetricSources {
   std::int64_t start_us = 0;
   const CallStats* calls = nullptr;
   const CallsInFlight* in_flight = nullptr;
-  const Http2Server* rpc_server = nullptr;
+  std::vector<const Http2Server*> rpc_servers;  // Whose connections are counted, together.
   const MemoryWatch* memory = nullptr;
   const TenantLimiter* tenants = nullptr;
   Engine* engine = nullptr;

@@ -39,7 +39,7 @@ class MetricsTest : public ::testing::Test {
     metrics_ =
         MakeMetrics({"1.2.3",       "abc",
                      1'500'000,     &calls_,
-                     &in_flight_,   nullptr,
+                     &in_flight_,   {},
                      &memory_,      &tenants_,
                      engine_.get(), store_.get(),
                      &log_,         nullptr,
@@ -166,9 +166,9 @@ TEST_F(MetricsTest, CallsToModelsAreCountedByModel) {
   settings.max_waiting = 0;
   const auto models = ConfiguredModels::Make({settings});
   ASSERT_TRUE(models.ok()) << models.status();
-  MetricSources sources{"1",     "abc",    0,         &calls_,       &in_flight_,
-                        nullptr, &memory_, &tenants_, engine_.get(), store_.get(),
-                        &log_,   nullptr,  &workers_};
+  MetricSources sources{"1",   "abc",    0,         &calls_,       &in_flight_,
+                        {},    &memory_, &tenants_, engine_.get(), store_.get(),
+                        &log_, nullptr,  &workers_};
   sources.models = models->get();
   metrics_ = MakeMetrics(sources);
   const auto model = (*models)->FindChatModel("", "", "m");
@@ -196,9 +196,9 @@ class CountedSpans final : public SpanExporter {
 
 TEST_F(MetricsTest, SpansAreCountedWhereTheyAreExported) {
   const CountedSpans spans;
-  MetricSources sources{"1",     "abc",    0,         &calls_,       &in_flight_,
-                        nullptr, &memory_, &tenants_, engine_.get(), store_.get(),
-                        &log_,   nullptr,  &workers_};
+  MetricSources sources{"1",   "abc",    0,         &calls_,       &in_flight_,
+                        {},    &memory_, &tenants_, engine_.get(), store_.get(),
+                        &log_, nullptr,  &workers_};
   sources.spans = &spans;
   metrics_ = MakeMetrics(sources);
   EXPECT_EQ(Find("memoryd_spans_total", {{"result", "exported"}}).counter.value, 3);
