@@ -21,6 +21,7 @@ from support.access import (
     write_credentials,
 )
 from support.calls import Calls, reason, refusal, user
+from support.http import LISTEN, HttpChannel
 from support.http2 import prefixed, raw_call
 from support.server import Server, open_channel, ready
 from support.tls import SERVER_NAMES, Authority, secure_channel, server_arguments
@@ -46,7 +47,7 @@ def guarded(tmp_path_factory):
          credential("team", token="lasting", expires="2999-01-01T00:00:00Z"),
          credential("team", token="t" * 16384),
          credential("team", token="t" * 16385)])
-    with Server("sqlite::memory:", arguments=[f"--credentials={file}"]) as server:
+    with Server("sqlite::memory:", arguments=[f"--credentials={file}", LISTEN]) as server:
         yield server
 
 
@@ -54,6 +55,12 @@ def guarded(tmp_path_factory):
 def channel(guarded):
     with guarded.channel() as opened:
         yield ready(opened)
+
+
+@pytest.fixture(params=("grpc", "http"))
+def port(request, guarded, channel):
+    """Either of the two, as a channel."""
+    return channel if request.param == "grpc" else HttpChannel(guarded.http)
 
 
 # Who calls.
@@ -138,14 +145,14 @@ def may(rights: list[str], method: str) -> bool:
 
 
 @pytest.mark.parametrize("token", TOKENS)
-def test_every_rpc_needs_its_right(channel, token):
+def test_every_rpc_needs_its_right(port, token):
     refused = []
     for method in METHODS:
-        code = Caller(channel, "all").code(method)
+        code = Caller(port, "all").code(method)
         if code == UNIMPLEMENTED:  # An RPC that this build does not serve.
             continue
         assert code not in (UNAUTHENTICATED, PERMISSION_DENIED), method
-        error = Caller(channel, token).error(method)
+        error = Caller(port, token).error(method)
         if may(TOKENS[token], method):
             assert error is None or error.code() not in (UNAUTHENTICATED, PERMISSION_DENIED), method
             continue
@@ -160,18 +167,18 @@ def test_every_rpc_needs_its_right(channel, token):
         assert {"Get", "GetAll", "GetSession", "ListSessions"} <= set(refused)
 
 
-def test_a_refused_write_changes_nothing(channel):
-    agent = Caller(channel, "agent")
+def test_a_refused_write_changes_nothing(port):
+    agent = Caller(port, "agent")
     agent("Put", session_id="kept", messages=[user("a")])
     before = agent("GetSession", session_id="kept")
     for method in METHODS:
         if right_of(method) == "write":
             names_session = "session_id" in METHODS[method].input_type.fields_by_name
             request = request_of(method, **({"session_id": "kept"} if names_session else {}))
-            assert Caller(channel, "reader").code(method, request) in (
+            assert Caller(port, "reader").code(method, request) in (
                 PERMISSION_DENIED, UNIMPLEMENTED), method
     assert agent("GetSession", session_id="kept") == before
-    assert Caller(channel, "reader")("Get", session_id="kept").messages[0].text == "a"
+    assert Caller(port, "reader")("Get", session_id="kept").messages[0].text == "a"
 
 
 def test_health_is_open_to_all(channel):

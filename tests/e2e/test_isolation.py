@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 from support.access import METHODS, Caller, credential, request_of, write_credentials
 from support.blocks import WAIT, block, every_turn, models_file
 from support.calls import memory, reason, user
+from support.http import LISTEN, HttpChannel
 from support.model_server import ModelServer
 from support.server import Server, ready
 from support.stores import fresh_store
@@ -35,6 +36,8 @@ NAMES = ("s", "a_b", "a%b", "a:b", "a/b", "a*b", "a\\b", "a'b", "%", "_", "*", "
 CANARY = "canary of the other tenant"
 # The matrix takes minutes: workers share it.
 PARTS = 6
+# Of the places, over HTTP.
+HTTP_STEP = 12
 # Of all sessions, of both tenants.
 SUBJECT = "a subject"
 
@@ -155,9 +158,9 @@ def move(request: Message, session_id: str) -> None:
 
 
 class World:
-    """A server with both tenants, or with B alone."""
+    """A server with both tenants, or with B alone, on one of its ports."""
 
-    def __init__(self, channel: grpc.Channel) -> None:
+    def __init__(self, channel: grpc.Channel | HttpChannel) -> None:
         self._channel = channel
         self._callers: dict[str, Caller] = {}
 
@@ -260,11 +263,12 @@ def worlds(request, tmp_path_factory):
         [credential(t, ("read", "write", "admin"), token=token_of(t)) for t in sorted(tenants)])
     with (ModelServer() as models, fresh_store(request.param) as both,
           fresh_store(request.param) as alone):
-        arguments = [f"--credentials={file}",
+        arguments = [f"--credentials={file}", LISTEN,
                      models_file(tmp_path_factory.mktemp("models"), models)]
         with Server(both, arguments=arguments) as first, Server(alone, arguments=arguments) as other, \
                 first.channel() as one, other.channel() as two:
-            yield request.param, World(ready(one)), World(ready(two))
+            yield request.param, World(ready(one)), World(ready(two)), tuple(
+                World(HttpChannel(server.http)) for server in (first, other))
 
 
 def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[str, ...],
@@ -340,12 +344,23 @@ def leaks_of(place: Place, both: World, alone: World, method: str, path: tuple[s
 @pytest.mark.matrix
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_cell_leaks(worlds, part, capsys):
-    kind, both, alone = worlds
+    kind, both, alone, _ = worlds
+    find_leaks(both, alone, places()[part::PARTS], part * 100_000, f"{kind}, part {part}", capsys)
+
+
+@pytest.mark.matrix
+def test_no_cell_leaks_over_http(worlds, capsys):
+    """The calls are the same as above; what is else is how they come in. So a few places do."""
+    kind, _, _, over_http = worlds
+    find_leaks(*over_http, places()[::HTTP_STEP], PARTS * 100_000, f"{kind}, HTTP", capsys)
+
+
+def find_leaks(both: World, alone: World, of: list[Place], first: int, name: str, capsys) -> None:
     leaking, served = [], set()
-    first = number = part * 100_000
+    number = first
     unserved = {name for name in METHODS
                 if both.caller(places()[0].tenant_a).code(name) == grpc.StatusCode.UNIMPLEMENTED}
-    for place in places()[part::PARTS]:
+    for place in of:
         for method, path, count in cells(place):
             if method in unserved:
                 continue
@@ -354,10 +369,10 @@ def test_no_cell_leaks(worlds, part, capsys):
             for leak in leaks_of(place, both, alone, method, path, count, number):
                 leaking.append(f"{place} {method} {'.'.join(path)}: {leak}")
     with capsys.disabled():
-        print(f"\nisolation, {kind}, part {part}: leaks {len(leaking)} of {number - first} cells, "
+        print(f"\nisolation, {name}: leaks {len(leaking)} of {number - first} cells, "
               f"{len(served)} RPCs")
     assert not leaking, "\n".join(leaking[:5])
-    assert number - first > 1000 / PARTS and len(served) >= 10
+    assert number - first > 20 * len(of) and len(served) >= 10
 
 
 def test_the_matrix_has_the_fields_that_matter():
@@ -377,7 +392,7 @@ def test_the_matrix_has_the_fields_that_matter():
 
 def test_a_leak_would_be_seen(worlds):
     """The comparison itself: B reading as A is a leak in every way that is looked for."""
-    _, both, alone = worlds
+    _, both, alone, _ = worlds
     tenant = places()[0].tenant_a
     place = Place(tenant, "seen", tenant, "seen")
     leaks = leaks_of(place, both, alone, "Put", ("messages", "message_id"), 3, 1)

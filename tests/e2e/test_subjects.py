@@ -12,6 +12,7 @@ import pytest
 from support.access import METHODS, READS, SUBJECT_TOKENS, Caller, request_of, write_subjects
 from support.blocks import block, models_file
 from support.calls import memory, reason, user
+from support.http import GRPC_ONLY, LISTEN, HttpChannel, HttpError
 from support.model_server import ModelServer
 from support.server import Server
 from support.stores import fresh_store
@@ -31,13 +32,13 @@ OF_SESSION = sorted(set(METHODS) - OF_TENANT - OF_SUBJECT - OF_SERVER - ITEMS)
 RIGHTS = ("read", "write", "admin", "worker")
 
 
-@pytest.fixture(scope="module")
-def callers(store_kind, tmp_path_factory):
+@pytest.fixture(scope="module", params=("grpc", "http"))
+def callers(request, store_kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("subjects")
     file = write_subjects(folder, RIGHTS)
     with ModelServer() as models, fresh_store(store_kind) as store, Server(store, arguments=[
-            f"--credentials={file}", models_file(folder, models)]) as server, \
-            server.channel() as channel:
+            f"--credentials={file}", LISTEN, models_file(folder, models)]) as server, \
+            server.channel() if request.param == "grpc" else HttpChannel(server.http) as channel:
         yield {name: Caller(channel, name) for name in SUBJECT_TOKENS}
 
 
@@ -147,6 +148,9 @@ def test_his_own_answers_as_it_does_for_all(everybody, ann, method):
 @pytest.mark.parametrize("method", sorted(OF_TENANT))
 def test_what_is_of_the_tenant_is_refused(ann, everybody, method):
     error = ann.error(method)
+    if isinstance(error, HttpError) and method in GRPC_ONLY:
+        assert reason(error) == "GRPC_ONLY"
+        return
     assert (error.code(), reason(error)) == (PERMISSION_DENIED, NOT_GRANTED)
     refused = everybody.error(method) if method != "Attach" else None
     assert refused is None or reason(refused) != NOT_GRANTED
