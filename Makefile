@@ -6,8 +6,8 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph bench-sessions bench-items-scale test-mcp deploy-test dist-test \
-	image-test debian13-test experimental-test
+	bench-retention bench-fork bench-langgraph bench-sessions bench-items-scale test-mcp test-http deploy-test \
+	dist-test image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
 
@@ -143,6 +143,10 @@ tokens: environment
 ## Run the Model Context Protocol's suite on `memoryd mcp`; downloads it, and Node, into build/
 test-mcp: environment
 	@tests/conformance/mcp.sh
+
+## Run the Connect protocol's suite on the HTTP port's layer; downloads it, and Go, into build/
+test-http: environment
+	@tests/conformance/connect.sh
 
 ## Replay real conversations. LOCOMO=file.json
 test-locomo: environment

@@ -108,11 +108,15 @@ void ConnectCall::DoRead() {
 }
 
 std::size_t ConnectCall::MostOfBody() const {
+  return MostOfMessage() + (format_.is_stream ? kPrefixBytes : 0);
+}
+
+std::size_t ConnectCall::MostOfMessage() const {
   return charged_ ? environment_.max_message_bytes
                   : std::min(kMostUncharged, environment_.max_message_bytes);
 }
 
-void ConnectCall::EndTooLarge() { EndReading(RequestTooLarge(MostOfBody())); }
+void ConnectCall::EndTooLarge() { EndReading(RequestTooLarge(MostOfMessage())); }
 
 bool ConnectCall::Charge(std::size_t bytes) {
   if (body_.size() + bytes > MostOfBody()) {
@@ -178,7 +182,7 @@ void ConnectCall::HandOver(const std::shared_ptr<RpcHandler>& handler, std::stri
       return;
     }
     const absl::StatusOr<std::string> message =
-        DecodeRequest(std::move(body), format_, *method_.request, MostOfBody(), *hold);
+        DecodeRequest(std::move(body), format_, *method_.request, MostOfMessage(), *hold);
     if (message.ok()) {
       handler->OnMessage(*message);
     } else {
@@ -231,14 +235,37 @@ void ConnectCall::WriteHead() {
                 format_.is_json ? "application/connect+json" : "application/connect+proto");
   if (format_.takes_gzip) answer.Header("Connect-Content-Encoding", "gzip");
   answer.Header("Connect-Accept-Encoding", "gzip");
-  carrier_->Complete(answer, carrier_->MayKeepAlive());
+  Complete(answer, carrier_->MayKeepAlive());
   carrier_->Write(answer.HeadOfChunks(), {});
 }
 
-void ConnectCall::Finish(const absl::Status& status, std::string_view request_id) {
-  InLoop([this, answer = ToRpcStatus(status), request_id = std::string(request_id)] {
-    DoFinish(answer, request_id);
+void ConnectCall::Complete(HttpReply& answer, bool keeps_alive) const {
+  for (const auto& [name, value] : headers_) answer.Header(name, value);
+  // A stream has them at its end.
+  if (!format_.is_stream) {
+    for (const auto& [name, value] : trailers_) answer.Header("Trailer-" + name, value);
+  }
+  carrier_->Complete(answer, keeps_alive);
+}
+
+void ConnectCall::AddHeader(std::string name, std::string value) {
+  InLoop([this, name = std::move(name), value = std::move(value)]() mutable {
+    headers_.emplace_back(std::move(name), std::move(value));
   });
+}
+
+void ConnectCall::AddTrailer(std::string name, std::string value) {
+  InLoop([this, name = std::move(name), value = std::move(value)]() mutable {
+    trailers_.emplace_back(std::move(name), std::move(value));
+  });
+}
+
+void ConnectCall::Finish(const absl::Status& status, std::string_view request_id) {
+  Finish(ToRpcStatus(status), request_id);
+}
+
+void ConnectCall::Finish(const RpcStatus& status, std::string_view request_id) {
+  InLoop([this, status, request_id = std::string(request_id)] { DoFinish(status, request_id); });
 }
 
 void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id) {
@@ -249,21 +276,20 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
   const bool keeps_alive = carrier_->MayKeepAlive();
   if (format_.is_stream) {
     WriteHead();
-    const std::string end = status.code == 0 ? "{}" : "{\"error\":" + ErrorJson(status) + "}";
-    carrier_->Write(Chunked(Enveloped(kEndFlag, end)) + "0\r\n\r\n", {});
+    carrier_->Write(Chunked(Enveloped(kEndFlag, EndJson(status, trailers_))) + "0\r\n\r\n", {});
   } else if (status.code == 0) {
     HttpReply answer(200);
     answer.Header("Content-Type", format_.is_json ? "application/json" : "application/proto");
     answer.Header("Accept-Encoding", "gzip").Header("Vary", "Accept-Encoding");
     if (reply_.is_gzipped) answer.Header("Content-Encoding", "gzip");
-    carrier_->Complete(answer, keeps_alive);
+    Complete(answer, keeps_alive);
     std::string bytes = answer.HeadOf(reply_.bytes.size());
     bytes.append(reply_.bytes);
     reply_ = {};
     carrier_->Write(std::move(bytes), std::move(reply_hold_));
   } else {
     HttpReply answer(status, request_id);
-    carrier_->Complete(answer, keeps_alive);
+    Complete(answer, keeps_alive);
     carrier_->Write(answer.Text(), {});
   }
   carrier_->EndAnswer(keeps_alive);

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -85,6 +86,13 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   void Finish(const absl::Status& status, std::string_view request_id) override;
   void Cancel() override;
 
+  // What no other kind of call has, for handlers that know this one. Any thread; what is added
+  // comes before the first message and the end.
+  const ConnectRequest& request() const { return request_; }
+  void AddHeader(std::string name, std::string value);
+  void AddTrailer(std::string name, std::string value);
+  void Finish(const RpcStatus& status, std::string_view request_id);
+
   // Of the connection, on the loop's thread.
   void Start();
   void TakeBody(std::string_view bytes);
@@ -103,8 +111,9 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   template <typename Event>
   void Tell(std::shared_ptr<RpcHandler> handler, const Event& event);
   void DoRead();
-  // The most that the body may have.
+  // The most that the body may have, and the message in it.
   std::size_t MostOfBody() const;
+  std::size_t MostOfMessage() const;
   void EndTooLarge();
   // False when nothing more is read.
   bool Charge(std::size_t bytes);
@@ -116,6 +125,8 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   void DoSend(EncodedReply reply, MemoryBudget::Hold hold);
   void DoFinish(const RpcStatus& status, std::string_view request_id);
   void WriteHead();
+  // What the head of an answer has in any case.
+  void Complete(HttpReply& answer, bool keeps_alive) const;
 
   const Http2Environment& environment_;
   const std::shared_ptr<EventLoop> loop_;
@@ -143,6 +154,8 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   // Of the answer.
   EncodedReply reply_;  // Of a unary call, until it ends.
   MemoryBudget::Hold reply_hold_;
+  std::vector<std::pair<std::string, std::string>> headers_;
+  std::vector<std::pair<std::string, std::string>> trailers_;
   bool has_head_ = false;
   bool has_unsent_ = false;  // Of a stream, since Sent().
   bool finished_ = false;

@@ -96,6 +96,27 @@ Json DebugOf(const protobuf::Any& detail) {
   return Json::parse(json, nullptr, /*allow_exceptions=*/false);
 }
 
+Json JsonOf(const RpcStatus& status) {
+  Json json = {{"code", NameOf(status.code).name}, {"message", status.message}};
+  google::rpc::Status read;
+  if (!status.details.empty() && read.ParseFromString(status.details)) {
+    for (const protobuf::Any& detail : read.details()) {
+      std::string value;
+      absl::Base64Escape(detail.value(), &value);
+      while (!value.empty() && value.back() == '=') value.pop_back();
+      Json entry = {{"type", detail.type_url().substr(detail.type_url().rfind('/') + 1)},
+                    {"value", value}};
+      if (Json debug = DebugOf(detail); debug.is_object()) entry["debug"] = std::move(debug);
+      json["details"].push_back(std::move(entry));
+    }
+  }
+  return json;
+}
+
+std::string Text(const Json& json) {
+  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::int64_t MostMemoryOf(std::string_view json) {
@@ -133,21 +154,14 @@ absl::StatusOr<std::string> BytesToJson(std::string_view bytes, const protobuf::
   return json;
 }
 
-std::string ErrorJson(const RpcStatus& status) {
-  Json json = {{"code", NameOf(status.code).name}, {"message", status.message}};
-  google::rpc::Status read;
-  if (!status.details.empty() && read.ParseFromString(status.details)) {
-    for (const protobuf::Any& detail : read.details()) {
-      std::string value;
-      absl::Base64Escape(detail.value(), &value);
-      while (!value.empty() && value.back() == '=') value.pop_back();
-      Json entry = {{"type", detail.type_url().substr(detail.type_url().rfind('/') + 1)},
-                    {"value", value}};
-      if (Json debug = DebugOf(detail); debug.is_object()) entry["debug"] = std::move(debug);
-      json["details"].push_back(std::move(entry));
-    }
-  }
-  return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
+std::string ErrorJson(const RpcStatus& status) { return Text(JsonOf(status)); }
+
+std::string EndJson(const RpcStatus& status,
+                    const std::vector<std::pair<std::string, std::string>>& trailers) {
+  Json json = Json::object();
+  if (status.code != 0) json["error"] = JsonOf(status);
+  for (const auto& [name, value] : trailers) json["metadata"][name].push_back(value);
+  return Text(json);
 }
 
 int HttpStatusOf(int code) { return NameOf(code).http_status; }

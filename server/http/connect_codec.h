@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +32,10 @@ absl::StatusOr<std::string> BytesToJson(std::string_view bytes,
 
 // {"code": …, "message": …, "details": …} of an error.
 std::string ErrorJson(const RpcStatus& status);
+
+// The end of a stream: {"error": …, "metadata": {name: [value, …]}}, without what there is none of.
+std::string EndJson(const RpcStatus& status,
+                    const std::vector<std::pair<std::string, std::string>>& trailers);
 
 // The status of HTTP of a unary call that ended with this code of gRPC.
 int HttpStatusOf(int code);

@@ -25,13 +25,17 @@ absl::Status Malformed(std::string_view why) {
 
 // Takes the envelope off the body. Returns its flags.
 absl::StatusOr<unsigned char> TakeEnvelope(std::string& body) {
-  // None at all, or more than one.
-  if (body.size() < kPrefixBytes) return Malformed("the request must be one whole envelope");
+  const auto not_one = [](std::string_view found) {
+    return Error(absl::StatusCode::kUnimplemented, "MALFORMED_REQUEST",
+                 fmt::format("the method takes one request, and {}", found));
+  };
+  if (body.empty()) return not_one("none came");
+  if (body.size() < kPrefixBytes) return Malformed("the request has a part of an envelope");
   const std::size_t size = MessageSize(body);
   const auto flags = static_cast<unsigned char>(body[0]);
-  if ((flags & ~kGzippedFlag) != 0 || size != body.size() - kPrefixBytes) {
-    return Malformed("the request must be one whole envelope");
-  }
+  if ((flags & ~kGzippedFlag) != 0) return Malformed("the envelope has unknown flags");
+  if (size > body.size() - kPrefixBytes) return Malformed("the request has a part of an envelope");
+  if (size < body.size() - kPrefixBytes) return not_one("more came");
   body.erase(0, kPrefixBytes);
   return flags;
 }

@@ -44,7 +44,7 @@ struct EncodedReply {
 absl::StatusOr<EncodedReply> EncodeReply(std::string message, const ConnectFormat& format,
                                          const google::protobuf::Descriptor& type);
 
-// Of an envelope, which is a byte of these and the size of the message that follows.
+// Of an envelope, whose kPrefixBytes are one of these and the size of the message that follows.
 inline constexpr unsigned char kGzippedFlag = 1;
 inline constexpr unsigned char kEndFlag = 2;
 std::string Enveloped(unsigned char flags, std::string_view message);

@@ -150,9 +150,11 @@ void HttpConnection::ParseMore() {
   if (std::exchange(parsing_, true)) return;
   while (open() && !in_.empty() && (state_ == State::kHead || state_ == State::kBody)) {
     if (parser_ == nullptr) {
-      parser_ = std::make_unique<RequestParser>([this](std::string_view body) {
-        if (call_ != nullptr) call_->TakeBody(body);
-      });
+      parser_ = std::make_unique<RequestParser>(
+          [this](std::string_view body) {
+            if (call_ != nullptr) call_->TakeBody(body);
+          },
+          port_.keeps_fields);
     }
     std::size_t taken = 0;
     const RequestParser::State parsed = parser_->Put(in_, taken);

@@ -25,6 +25,8 @@ struct HttpPort {
   // another site would else reach the port by a name of its own (DNS rebinding).
   bool only_loopback_hosts = true;
   bool with_tls = false;
+  // Whether ConnectRequest::fields is filled.
+  bool keeps_fields = false;
   // Other sites whose pages may call.
   absl::flat_hash_set<std::string> allowed_origins;
 };

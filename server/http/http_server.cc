@@ -10,6 +10,17 @@
 #include "server/wire/method.h"
 
 namespace memoryd {
+namespace {
+
+// By `/package.Service/Method`; null where its file is not linked.
+const google::protobuf::MethodDescriptor* MethodOf(const std::string& path) {
+  std::string name = path.substr(1);
+  const std::size_t slash = name.find('/');
+  if (slash != std::string::npos) name[slash] = '.';
+  return google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(name);
+}
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<Http2Server>> StartHttpServer(HttpServerOptions options,
                                                              const RpcMethods* methods,
@@ -19,17 +30,22 @@ absl::StatusOr<std::unique_ptr<Http2Server>> StartHttpServer(HttpServerOptions o
   port->only_loopback_hosts = options.only_loopback_hosts;
   port->allowed_origins.insert(options.allowed_origins.begin(), options.allowed_origins.end());
   port->with_tls = options.listener.tls != nullptr;
-  const auto& pool = *google::protobuf::DescriptorPool::generated_pool();
-  for (const MethodTraits& traits : kMethods) {
-    std::string name = ServiceOf(traits).append(".").append(traits.name);
-    const auto* const method = pool.FindMethodByName(name);
-    const RpcMethods::Start* const start = methods->Find(PathOf(traits));
+  port->keeps_fields = options.keeps_headers;
+  if (options.paths.empty()) {
+    for (const MethodTraits& traits : kMethods) options.paths.push_back(PathOf(traits));
+  }
+  for (const std::string& path : options.paths) {
+    const auto* const method = MethodOf(path);
+    const RpcMethods::Start* const start = methods->Find(path);
     if (method == nullptr || start == nullptr) continue;
-    port->methods.emplace(PathOf(traits),
-                          ConnectMethod{start, method->input_type(), method->output_type(),
-                                        method->server_streaming(), method->client_streaming(),
-                                        method->options().idempotency_level() ==
-                                            google::protobuf::MethodOptions::NO_SIDE_EFFECTS});
+    ConnectMethod& served = port->methods[path];
+    served.start = start;
+    served.request = method->input_type();
+    served.reply = method->output_type();
+    served.streams_replies = method->server_streaming();
+    served.streams_requests = method->client_streaming();
+    served.has_no_effects =
+        method->options().idempotency_level() == google::protobuf::MethodOptions::NO_SIDE_EFFECTS;
   }
   Http2ServerOptions listener = std::move(options.listener);
   listener.protocol = "http/1.1";

@@ -23,9 +23,13 @@ struct HttpServerOptions {
   bool only_loopback_hosts = true;
   // Other sites whose pages may call, as browsers write them: `https://app.example`.
   std::vector<std::string> allowed_origins;
+  // Paths of the methods that are served. Empty: those of kMethods.
+  std::vector<std::string> paths;
+  // Whether calls have all headers of their requests.
+  bool keeps_headers = false;
 };
 
-// Serves those of `methods` that are in kMethods, until its Shutdown(): docs/adr/0066-http-port.md.
+// Serves `methods` until its Shutdown(): docs/adr/0066-http-port.md.
 // All that is pointed to outlives it. Errors as of Http2Server::Start().
 absl::StatusOr<std::unique_ptr<Http2Server>> StartHttpServer(HttpServerOptions options,
                                                              const RpcMethods* methods,

@@ -23,7 +23,8 @@ std::string_view View(boost::beast::string_view text) { return {text.data(), tex
 
 class RequestParser::Parser final : public http::basic_parser<true> {
  public:
-  explicit Parser(std::function<void(std::string_view)> body) : body_(std::move(body)) {
+  Parser(std::function<void(std::string_view)> body, bool keeps_fields)
+      : body_(std::move(body)), keeps_fields_(keeps_fields) {
     header_limit(static_cast<std::uint32_t>(kToldHeaderBytes));
     // Who reads the body bounds it.
     body_limit(std::numeric_limits<std::uint64_t>::max());
@@ -52,6 +53,7 @@ class RequestParser::Parser final : public http::basic_parser<true> {
     const std::string name = absl::AsciiStrToLower({given.data(), given.size()});
     const std::string_view value = View(text);
     TakeMetadata(request_.metadata, name, value);
+    if (keeps_fields_) request_.fields.emplace_back(name, value);
     if (value.size() > kMaxKeptHeader) return;
     switch (field) {
       case http::field::host:
@@ -112,12 +114,13 @@ class RequestParser::Parser final : public http::basic_parser<true> {
   void on_finish_impl(error_code& /*error*/) override {}
 
   const std::function<void(std::string_view)> body_;
+  const bool keeps_fields_;
   ConnectRequest request_;
   bool has_head_ = false;
 };
 
-RequestParser::RequestParser(std::function<void(std::string_view)> body)
-    : parser_(std::make_unique<Parser>(std::move(body))) {}
+RequestParser::RequestParser(std::function<void(std::string_view)> body, bool keeps_fields)
+    : parser_(std::make_unique<Parser>(std::move(body), keeps_fields)) {}
 
 RequestParser::~RequestParser() = default;
 

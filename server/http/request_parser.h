@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "server/wire/rpc_call.h"
 
@@ -35,6 +37,8 @@ struct ConnectRequest {
   std::string connect_protocol_version;
   bool expects_continue = false;
   std::optional<std::uint64_t> content_length;  // Of a body that is not in chunks.
+  // All of the head, names in lower case, where the parser keeps them.
+  std::vector<std::pair<std::string, std::string>> fields;
 };
 
 // Reads one request. Keeps nothing of what it is given.
@@ -49,7 +53,7 @@ class RequestParser {
   };
 
   // `body` takes the body, piece by piece.
-  explicit RequestParser(std::function<void(std::string_view)> body);
+  RequestParser(std::function<void(std::string_view)> body, bool keeps_fields);
   ~RequestParser();
 
   // `taken` bytes are done with; the others are to be given again, with those that follow.
