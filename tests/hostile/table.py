@@ -1,4 +1,4 @@
-"""The catalogue: 98 hostile inputs, what is sent, what must come back, and how it is proven.
+"""The catalogue: 108 hostile inputs, what is sent, what must come back, and how it is proven.
 
 A row with a `limit` names what is not done as one might wish, and `contained` by what that stays
 harmless; its steps prove the containment. Codes follow
@@ -11,7 +11,7 @@ import dataclasses
 
 import grpc
 
-from hostile import access, exceptions, fields, floods, frames, models, stores
+from hostile import access, exceptions, fields, floods, frames, models, stores, web
 from hostile.fields import (
     CONTROLS,
     HIDDEN,
@@ -277,4 +277,23 @@ TABLE = (
         floods.held(floods.provoked_resets)),
     Row(98, "bodies of 4 MiB that stop a byte short, without a credential", "UNAUTHENTICATED by"
         " the headers; others are served", floods.held(floods.half_bodies, connections=3)),
+    Row(99, "HTTP: 1,000 requests whose head or body stops short", "others wait for none of them",
+        web.half_requests),
+    Row(100, "HTTP: 10,000 connections that say nothing", "those above the limit are closed; others"
+        " are served", web.idle_connections),
+    Row(101, "HTTP: heads, headers and lines that never end", "431 or 400, ended", web.header_floods),
+    Row(102, "HTTP: requests sent ahead of answers that nobody reads", "no more is read; answered in"
+        " order", web.pipelined),
+    Row(103, "HTTP: chunks of a byte with long extensions, endless and malformed ones",
+        "400 or ended", web.chunk_floods),
+    Row(104, "HTTP: 100 MiB in some kB of gzip, gzip in gzip, 10,000 empty members",
+        "RESOURCE_EXHAUSTED; 400", web.bombs),
+    Row(105, "HTTP: two lengths, length and chunks, folded and malformed headers",
+        "400, ended; nothing behind it is answered", web.smuggled),
+    Row(106, "HTTP: paths with .., other methods, other content types", "404, 405, 415",
+        web.odd_requests),
+    Row(107, "HTTP: unknown fields, huge numbers, not UTF-8, 10^5 deep", "INVALID_ARGUMENT, field"
+        " named", web.odd_json),
+    Row(108, "HTTP without credentials: other names of the host, other sites", "403, nothing stored",
+        web.other_sites),
 )
