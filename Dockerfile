@@ -47,7 +47,7 @@ VOLUME /var/lib/memoryd
 ENV PATH=/opt/memoryd/bin \
     STATE_DIRECTORY=/var/lib/memoryd
 # Listens on loopback unless MEMORYD_LISTEN says otherwise.
-EXPOSE 50051
+EXPOSE 50051 50080
 # That of CMakeLists.txt; tests/image compares.
 ARG VERSION=0.1.0
 ARG REVISION=unknown

@@ -537,6 +537,26 @@ def test_a_server_is_spread_budgeted_and_migrated_first():
     assert "ingress" not in policies["memory-migration"]
 
 
+@pytest.mark.parametrize("mode, address", [("server", "0.0.0.0:50080"), ("sidecar", "127.0.0.1:50080")])
+def test_http_has_a_port_of_its_own_where_it_is_asked_for(mode, address):
+    values = ["http.enabled=true", "credentialsSecret=c",
+              *(["agent.image=a"] if mode == "sidecar" else [])]
+    for enabled in (True, False):
+        made = plain(*(values if enabled else values[1:]))
+        container = memoryd_of(pod_of(made))
+        assert settings_of(container).get("MEMORYD_HTTP_LISTEN") == (address if enabled else None)
+        on_service = enabled and mode == "server"
+        assert ("http" in [port["name"] for port in container["ports"]]) == on_service
+        services = [d for d in made if d["kind"] == "Service"]
+        assert len(services) == (mode == "server")
+        for service in services:
+            ports = {port["name"]: port["port"] for port in service["spec"]["ports"]}
+            assert ports.get("http") == (50080 if on_service else None)
+        allowed = [port["port"] for rule in only(made, "NetworkPolicy")["spec"]["ingress"]
+                   for port in rule["ports"]]
+        assert ("http" in allowed) == on_service
+
+
 def test_a_file_has_one_server_at_a_time():
     assert of_kind("sidecar-sqlite", "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
 
@@ -579,6 +599,11 @@ def test_a_missing_value_is_named_in_words(name, values, words):
     assert done.returncode != 0
     assert "these values can't be used" in done.stderr and words in done.stderr, done.stderr
     assert "schema" not in done.stderr
+
+
+def test_http_for_everybody_is_refused():
+    done = template(*sets("http.enabled=true"))
+    assert done.returncode != 0 and "credentialsSecret is missing" in done.stderr
 
 
 def test_all_that_is_missing_is_named_at_once():

@@ -30,6 +30,10 @@
 {{- else if and (not $tls.secret) (hasKey $settings "allow_plaintext") (not $settings.allow_plaintext) -}}
 {{- $wrong = append $wrong "tls.secret is missing: settings.allow_plaintext is false, so name a Secret of type kubernetes.io/tls" -}}
 {{- end -}}
+{{- $known := or .Values.credentialsSecret $tls.clientCertificates .Values.settingsSecret $settings.jwks_file -}}
+{{- if and (.Values.http | default dict).enabled (eq $mode "server") (not $known) -}}
+{{- $wrong = append $wrong "credentialsSecret is missing: without credentials, http.enabled answers only to localhost; name a Secret whose key credentials.yaml says who may do what" -}}
+{{- end -}}
 {{- if and $tls.clientCertificates (not $tls.secret) -}}
 {{- $wrong = append $wrong "tls.secret is missing: tls.clientCertificates needs a Secret of type kubernetes.io/tls that has ca.crt too" -}}
 {{- end -}}
@@ -57,6 +61,7 @@
       "models" "is set in the file of settingsSecret"
       "tenants" "is set in the file of settingsSecret"
       "health_listen" "is not needed: probes use the metrics port"
+      "http_listen" "is set by the value http.enabled"
       "metrics_listen" "is set by the chart, which probes the pod by it"
       "drain_seconds" "is set by the value drainSeconds"
       "tls_cert" "is set by the value tls.secret"

@@ -46,6 +46,9 @@ securityContext:
 {{- $_ := set $settings "tls_key" "/run/secrets/memoryd-tls/tls.key" }}
 {{- if .Values.tls.clientCertificates }}{{ $_ := set $settings "tls_client_ca" "/run/secrets/memoryd-tls/ca.crt" }}{{ end }}
 {{- end -}}
+{{- if (.Values.http | default dict).enabled }}
+{{- $_ := set $settings "http_listen" (ternary "127.0.0.1:50080" "0.0.0.0:50080" $loopback) }}
+{{- end -}}
 {{- if .Values.credentialsSecret }}{{ $_ := set $settings "credentials" "/run/secrets/memoryd-credentials/credentials.yaml" }}{{ end -}}
 {{- range $name, $value := .Values.settings }}{{ $_ := set $settings $name $value }}{{ end -}}
 {{- range $name, $value := $settings }}
@@ -119,6 +122,9 @@ name: memoryd
 ports:
   {{- if eq (include "memoryd.mode" .) "server" }}
   - {name: grpc, containerPort: 50051}
+  {{- if (.Values.http | default dict).enabled }}
+  - {name: http, containerPort: 50080}
+  {{- end }}
   {{- end }}
   - {name: metrics, containerPort: 9464}
 # Nothing is sent here, and no agent started, before this one succeeds.
