@@ -16,7 +16,6 @@ import pytest
 from support.blocks import block, every_turn, turn
 from support.calls import Calls, memory, user
 from support.documents import HERE, Block, Reader, blocks_of
-from support.http import LISTEN
 from support.model_server import DIMENSIONS, ModelServer
 from support.paths import REPOSITORY
 from support.server import Server
@@ -162,12 +161,6 @@ def test_the_quickstarts(reader):
 def test_the_quickstart_of_grpc(reader):
     assert '"What is the capital of France?"' in read(
         reader, QUICKSTARTS / "grpc.md")("describe memoryd")
-
-
-def test_the_page_on_http(reader):
-    with Server("sqlite::memory:", arguments=[LISTEN]) as server:
-        said = [reader.run(found, {"127.0.0.1:50080": server.http}) for found in blocks_of(DOCS / "HTTP.md")]
-    assert "Hello, world!" in said[1]
 
 
 def test_the_cookbook(reader, models):
