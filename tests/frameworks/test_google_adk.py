@@ -312,10 +312,10 @@ def test_state_that_a_crash_left_behind_is_caught_up(server, app, writes, monkey
     service = MemorydSessionService(server.target)
     delta = {"a": 1, "user:b": 2, "app:c": 3}
 
-    def lost(stored: Any, touched: set[int]) -> Any:
+    def lost(stored: Any, touched: set[str]) -> Any:
         if writes == 2:  # Only the app's is stored.
             _ = yield from _state._batch(
-                stored.place.base, [_state._put(_state.STATE, stored.app, stored.versions[2])], None)
+                stored.place.base, [_state._put(_state.STATE, stored.app, stored.versions.app)], None)
         raise RuntimeError("the end")
         yield
 
@@ -333,6 +333,63 @@ def test_state_that_a_crash_left_behind_is_caught_up(server, app, writes, monkey
             assert found.state == delta
         assert await service.get_user_state(app_name=app, user_id="ann") == {"b": 2}
         await service.append_event(found, text("two"))
+
+    run(use())
+
+
+def test_an_event_that_a_crash_left_unseen_is_caught_up(server, app, monkeypatch):
+    """The process ends between an event and what says that it was seen."""
+    from memoryd.google_adk import _state
+
+    service = MemorydSessionService(server.target)
+
+    def lost(*_: Any) -> Any:
+        raise RuntimeError("the end")
+        yield
+
+    async def use() -> None:
+        session = await service.create_session(app_name=app, user_id="ann", session_id="s")
+        with monkeypatch.context() as patched:
+            patched.setattr(_state, "saw", lost)
+            with pytest.raises(RuntimeError, match="the end"):
+                await service.append_event(session, text("one"))
+        listed = (await service.list_sessions(app_name=app)).sessions
+        assert listed[0].last_update_time == session.last_update_time
+        found = await service.get_session(app_name=app, user_id="ann", session_id="s")
+        assert [event.author for event in found.events] == ["user"]
+        listed = (await service.list_sessions(app_name=app)).sessions
+        assert listed[0].last_update_time == found.events[-1].timestamp == found.last_update_time
+        await service.append_event(found, text("two"))
+
+    run(use())
+
+
+def test_two_services_see_each_others_events(server, app):
+    """One reads between the other's event and what says that it was seen."""
+    from memoryd.google_adk import _state
+
+    first, second = (MemorydSessionService(server.target) for _ in range(2))
+    saw = _state.saw
+
+    def read_first(*given: Any) -> Any:
+        found = yield from second._loaded(
+            second._place(app, "ann", "s"), app, GetSessionConfig())
+        seen.append(found)
+        return (yield from saw(*given))
+
+    seen: list[Any] = []
+
+    async def use() -> None:
+        session = await first.create_session(app_name=app, user_id="ann", session_id="s")
+        _state.saw = read_first
+        try:
+            await first.append_event(session, text("one"))
+        finally:
+            _state.saw = saw
+        assert len(seen[0].events) == 1
+        await first.append_event(session, text("two"))
+        found = await second.get_session(app_name=app, user_id="ann", session_id="s")
+        assert len(found.events) == 2
 
     run(use())
 

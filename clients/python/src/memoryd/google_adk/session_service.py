@@ -148,7 +148,7 @@ class MemorydSessionService(BaseSessionService):
             stored = yield from _state.read(place)
             if stored.exists or (yield from session_steps.revision_of(name)) is not None:
                 raise exists
-            stored.seen(0, time.time())
+            stored.update_time = time.time()
             version = yield from _state.write(stored, stored.apply(state))
             if version:
                 break
@@ -184,9 +184,9 @@ class MemorydSessionService(BaseSessionService):
                 continue  # Another reader was faster.
             last = messages[-1].position if messages else 0
             if not stored.exists:
-                stored.record["update_time"] = events[-1].timestamp if events else 0.0
+                stored.update_time = events[-1].timestamp if events else 0.0
             return _session(app_name, stored, _chosen(events, config),
-                            Marker(revision or 0, last, stored.versions[0]))
+                            Marker(revision or 0, last, stored.versions.seen))
 
     def _events(self, messages: Sequence[memory.Message]) -> list[Event]:
         made = []
@@ -206,16 +206,10 @@ class MemorydSessionService(BaseSessionService):
             paths = yield from every(_item_calls.list_namespaces(prefix=base))
             users = [path for path in paths if len(path) == len(base) + 1]
         app = yield _item_calls.get_item(base, _state.STATE)
-        made = []
+        made: list[Session] = []
         for path in users:
-            user = yield _item_calls.get_item(path, _state.STATE)
-            for item in (yield from every(_item_calls.list_items(
-                    path, key_prefix=_state.SESSIONS, page_size=1000))):
-                record = item.value
-                stored = _state.Stored(
-                    _state.Place(base, record["user"], record["id"]), record,
-                    user.value if user else {}, app.value if app else {})
-                made.append(_session(app_name, stored, [], None))
+            stored = yield from _state.listed(base, path, app.value if app else {})
+            made.extend(_session(app_name, one, [], None) for one in stored)
         return sorted(made, key=lambda one: (one.last_update_time, one.user_id, one.id))
 
     def _deleted(self, place: _state.Place, app_name: str) -> Steps[None]:
@@ -225,7 +219,7 @@ class MemorydSessionService(BaseSessionService):
         except MemorydError as error:
             if error.code != grpc.StatusCode.NOT_FOUND:
                 raise
-        yield _item_calls.delete_item(place.of_user, place.key)
+        yield from _state.delete(place)
 
     def _appended(
         self, session: Session, event: Event, value: Any, message: memory.Message
@@ -253,19 +247,20 @@ class MemorydSessionService(BaseSessionService):
             stored = yield from self._there(place, name)
             marker = yield from _still(name, marker)
         position = reply.positions[0]
-        while True:
+        version = 0
+        if marker.version and not event.actions.state_delta:
+            version = yield from _state.saw(place, position, event.timestamp, marker.version)
+        while not version:
             stored = yield from _state.read(place)
             if not stored.exists and marker.version:
                 yield from self._deleted(place, session.app_name)
                 raise SessionNotFoundError(f"Session {session.id} not found.")
             if stored.position >= position:
-                version = stored.versions[0]
+                version = stored.versions.seen
                 break
             touched = stored.apply(event.actions.state_delta)
-            stored.seen(position, event.timestamp)
+            stored.position, stored.update_time = position, event.timestamp
             version = yield from _state.write(stored, touched)
-            if version:
-                break
         Marker(reply.revision, position, version).put_on(session)
         session.last_update_time = event.timestamp
         return True
@@ -286,7 +281,8 @@ class MemorydSessionService(BaseSessionService):
         known = session.events[-1].id if session.events else None
         if (last[-1].id if last else None) != known:
             raise StaleSessionError(_STALE)
-        return Marker(revision or 0, newest[-1].position if newest else 0, stored.versions[0])
+        return Marker(revision or 0, newest[-1].position if newest else 0,
+                      stored.versions.seen)
 
 
 def _session(
@@ -294,7 +290,7 @@ def _session(
 ) -> Session:
     made = Session(
         id=stored.place.session_id, app_name=app_name, user_id=stored.place.user_id,
-        state=stored.merged(), events=events, last_update_time=stored.record["update_time"])
+        state=stored.merged(), events=events, last_update_time=stored.update_time)
     if marker is not None:
         marker.put_on(made)
     return made
@@ -325,7 +321,7 @@ def _chosen(events: list[Event], config: GetSessionConfig) -> list[Event]:
 
 def _caught_up(stored: _state.Stored, messages: Sequence[memory.Message]) -> Steps[bool]:
     """Makes the changes of events that the state lacks. False if another reader was faster."""
-    touched: set[int] = set()
+    touched: set[str] = set()
     late = [one for one in messages if one.position > stored.position]
     if not late:
         return True
@@ -333,10 +329,10 @@ def _caught_up(stored: _state.Stored, messages: Sequence[memory.Message]) -> Ste
         if one.is_own:
             event = Event.model_validate(one.values[0])
             touched |= stored.apply(event.actions.state_delta)
-            stored.record["update_time"] = event.timestamp
-    stored.record["position"] = late[-1].position
+            stored.update_time = event.timestamp
+    stored.position = late[-1].position
     version = yield from _state.write(stored, touched)
-    stored.versions = (version, *stored.versions[1:])
+    stored.versions = stored.versions._replace(seen=version)
     return version != 0
 
 
