@@ -144,9 +144,11 @@ tokens: environment
 test-mcp: environment
 	@tests/conformance/mcp.sh
 
-## Run the Connect protocol's suite on the HTTP port's layer; downloads it, and Go, into build/
+## Run the Connect protocol's suite on the HTTP port's layer, and its clients for Node and browsers
+# Downloads them, Go and Node into build/.
 test-http: environment
 	@tests/conformance/connect.sh
+	@tests/conformance/connect_clients.sh
 
 ## Replay real conversations. LOCOMO=file.json
 test-locomo: environment

