@@ -288,7 +288,7 @@ TABLE = (
         "400 or ended", web.chunk_floods),
     Row(104, "HTTP: 100 MiB in some kB of gzip, gzip in gzip, 10,000 empty members",
         "RESOURCE_EXHAUSTED; 400", web.bombs),
-    Row(105, "HTTP: two lengths, length and chunks, folded and malformed headers",
+    Row(105, "HTTP: two lengths, length and chunks, malformed headers",
         "400, ended; nothing behind it is answered", web.smuggled),
     Row(106, "HTTP: paths with .., other methods, other content types", "404, 405, 415",
         web.odd_requests),

@@ -88,6 +88,15 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
         return 0, b""
 
 
+def all_of(connection: socket.socket) -> bytes:
+    """What the server says until it ends the connection."""
+    answered = b""
+    with contextlib.suppress(ConnectionError):
+        while some := connection.recv(1 << 16):
+            answered += some
+    return answered
+
+
 def sent(connection: socket.socket, data: bytes) -> bool:
     """Whether the server took it all."""
     try:
@@ -101,7 +110,8 @@ def half_requests(_: Place) -> None:
     whole = head(1 << 20)
     with web() as place, flat(place, 64.0) as stack:
         for number in range(1000):
-            sent(connect(stack, place), whole[:-20] if number % 2 else whole + b"{")
+            connection = connect(stack, place, f"127.0.0.{number % 8 + 2}")
+            assert sent(connection, whole[:-20] if number % 2 else whole + b"{")
             if number % 100 == 0:
                 assert_serves(place)
 
@@ -146,14 +156,14 @@ def pipelined(_: Place) -> None:
                     connection.sendall(request * 100)
             connection.settimeout(60.0)
             assert_serves(place)
-            stream = connection.makefile("rb")
-            for _answer in range(100):
-                assert stream.readline().startswith(b"HTTP/1.1 200")
-                size = 0
-                while (line := stream.readline()) != b"\r\n":
-                    if line.lower().startswith(b"content-length:"):
-                        size = int(line.split(b":")[1])
-                assert json.loads(stream.read(size))
+            with connection.makefile("rb") as stream:
+                for _answer in range(100):
+                    assert stream.readline().startswith(b"HTTP/1.1 200")
+                    size = 0
+                    while (line := stream.readline()) != b"\r\n":
+                        if line.lower().startswith(b"content-length:"):
+                            size = int(line.split(b":")[1])
+                    assert json.loads(stream.read(size))
 
 
 def chunk_floods(_: Place) -> None:
@@ -163,12 +173,13 @@ def chunk_floods(_: Place) -> None:
         chunk = b"1;" + b"x" * 4000 + b"\r\n \r\n"
         sent(connection, head(None, "Transfer-Encoding: chunked") + b"2\r\n{}\r\n" + chunk * 2000
              + b"0\r\n\r\n")
-        assert answer(connection)[0] in (200, 0)
+        assert answer(connection)[0] in (400, 0)  # Without the session's id.
         for rest in (b"1;" + b"x" * (16 << 20), b"fffffffffffffffff\r\n", b"-1\r\n", b"0x2\r\n{}\r\n",
                      b"2 \n{}"):
             connection = connect(stack, place)
             sent(connection, head(None, "Transfer-Encoding: chunked") + rest)
-            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # The server has ended it.
+                connection.shutdown(socket.SHUT_WR)
             assert answer(connection)[0] in (400, 0)
 
 
@@ -188,31 +199,33 @@ def smuggled(_: Place) -> None:
     """Requests that two servers might cut apart in two ways."""
     hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with web() as place, flat(place) as stack:
-        for more in (["Content-Length: 2", "Content-Length: 3"], ["Content-Length: 2, 2"],
+        for more in (["Content-Length: 2", "Content-Length: 3"], ["Content-Length: 2, 3"],
                      ["Content-Length: +2"], ["Content-Length: 2x"], ["Content-Length: -1"],
                      ["Content-Length: 99999999999999999999"],
                      ["Content-Length: 2", "Transfer-Encoding: chunked"],
                      ["Transfer-Encoding: chunked", "Content-Length: 2"],
                      ["Content-Length : 2"], ["Host: evil.example"], ["X: a\nContent-Length: 2"],
-                     ["X: a\0b"], [" folded: x"]):
+                     ["X: a\0b"]):
             connection = connect(stack, place)
             sent(connection, head(None, *more) + b"{}" + hidden)
-            status, body = answer(connection)
-            assert status in (400, 0), (more, status, body)
+            answered = all_of(connection)
+            assert answered.startswith(b"HTTP/1.1 400 ") or not answered, (more, answered)
+            assert b"MALFORMED_REQUEST" in answered or not answered, (more, answered)
             # What stood behind it is not answered.
-            assert answer(connection)[0] == 0, more
+            assert b"200 OK" not in answered, (more, answered)
 
 
 def odd_requests(_: Place) -> None:
     """Paths, methods and types that are none."""
-    with web() as place, flat(place):
-        caller = HttpCaller(place.server.http, TOKEN)
+    with web() as place, flat(place) as stack:
         for path in ("/", "//", "*", "/x/../memoryd.v1.MemoryService/Get", "/memoryd.v1.MemoryService",
                      "/memoryd.v1.MemoryService/get", "/memoryd.v1.MemoryService/Get/",
                      "/memoryd.v1.MemoryService%2fGet", "/../../etc/passwd", "/%2e%2e/etc/passwd",
-                     f"http://localhost{GET}", "/memoryd.v1.MemoryService/Get\xe9"):
-            assert HttpCaller(place.server.http, TOKEN).raw(
-                path.encode("latin-1").decode("latin-1"), b"{}", JSON)[0] in (400, 404), path
+                     f"http://localhost{GET}", "/memoryd.v1.MemoryService/Get%e9"):
+            assert HttpCaller(place.server.http, TOKEN).raw(path, b"{}", JSON)[0] in (400, 404), path
+        connection = connect(stack, place)
+        sent(connection, head(2).replace(b" HTTP/1.1", b"\xe9 HTTP/1.1") + b"{}")
+        assert answer(connection)[0] in (400, 404)
         for method in ("PUT", "DELETE", "HEAD", "TRACE", "OPTIONS", "PATCH", "CONNECT", "get", "X"):
             status, _body = HttpCaller(place.server.http, TOKEN).raw(GET, b"{}", JSON, method)
             assert status in (400, 405), method
@@ -221,7 +234,7 @@ def odd_requests(_: Place) -> None:
                      "application/json, application/proto", "a" * 9000):
             status, _body = HttpCaller(place.server.http, TOKEN).raw(GET, b"{}", {"Content-Type": kind})
             assert status == 415, kind
-        assert caller("GetServerInfo")[0] == 200
+        assert HttpCaller(place.server.http, TOKEN)("GetServerInfo")[0] == 200
 
 
 def odd_json(_: Place) -> None:
@@ -244,7 +257,8 @@ def odd_json(_: Place) -> None:
             assert reason_of(error)
         # Numbers may come as strings, as 64 bits need it.
         caller = HttpCaller(place.server.http, TOKEN)
-        assert caller("Query", sessionId="s", query="q", topK="3")[0] == 200
+        with contextlib.closing(caller.connection):
+            assert caller("Query", sessionId="s", query="q", topK="3")[0] == 200
 
 
 def other_sites(_: Place) -> None:
