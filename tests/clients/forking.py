@@ -276,8 +276,7 @@ def a_call_that_waits() -> None:
     waiting = threading.Thread(target=lambda: answers.append(memory.put("sync", request_id="r")))
 
     async def wait() -> None:
-        # A call that is to wait is told of by gRPC's thread.
-        answers.append(await async_memory.put("async", request_id="a", wait=1))
+        answers.append(await async_memory.put("async", request_id="a"))
 
     async_waiting = threading.Thread(target=lambda: asyncio.run(wait()))
     waiting.start()
@@ -288,27 +287,6 @@ def a_call_that_waits() -> None:
     in_child(lambda: memory.get_session("x"))
     memory.get_session("answer the other")
     async_waiting.join()
-    assert len(answers) == 2
-
-
-@case
-def calls_of_event_loops_that_wait() -> None:
-    """The server answers only what comes again. A thread of ours waits for one of them, and a fork
-    interrupts it; so it does the other, which is of the same channel."""
-    answers: list[object] = []
-    async_memory = async_client()
-
-    async def wait(request_id: str) -> None:
-        answers.append(await async_memory.put("async", request_id=request_id))
-
-    waiting = [threading.Thread(target=lambda name=name: asyncio.run(wait(name)))
-               for name in ("a", "b")]
-    for thread in waiting:
-        thread.start()
-    client().get_session("both are there")
-    in_child(lambda: client().get_session("x"))
-    for thread in waiting:
-        thread.join()
     assert len(answers) == 2
 
 

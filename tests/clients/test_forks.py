@@ -132,12 +132,6 @@ def test_a_call_of_another_thread_waits_while_a_process_forks(answering):
     assert sorted(service.puts) == ["a", "r", "r"]
 
 
-def test_calls_of_event_loops_wait_while_a_process_forks(answering):
-    service, target = answering
-    run("calls of event loops that wait", target)
-    assert sorted(service.puts) == ["a", "a", "b", "b"]
-
-
 def test_a_worker_goes_on_in_the_parent(answering):
     with serving() as (_, of_the_child):
         run("workers", answering[1], of_the_child)

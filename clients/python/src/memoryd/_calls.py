@@ -81,13 +81,11 @@ def metadata(token: str | None, trace: Trace | None) -> tuple[tuple[str, str], .
 
 @dataclasses.dataclass(frozen=True)
 class Rpc:
-    """A method of a service of memoryd.v1. One that `is_brief` takes so little that nobody would
-    end it."""
+    """A method of a service of memoryd.v1."""
 
     service: str
     name: str
     reply: type[Message]
-    is_brief: bool = False
 
     @property
     def path(self) -> str:
@@ -108,11 +106,6 @@ class Call(Generic[Result]):
     timeout: float | None
     wait: float = 0.0
     repeatable: bool = True
-
-    @property
-    def is_brief(self) -> bool:
-        """Whether it takes so little that nobody would end it."""
-        return self.rpc.is_brief and not self.wait
 
 
 @dataclasses.dataclass(frozen=True)
@@ -933,9 +926,9 @@ def _jobs(page: Any) -> Iterable[Job]:
     return map(Job, page.jobs)
 
 
-_PUT = Rpc("MemoryService", "Put", wire.PutResponse, is_brief=True)
-_GET = Rpc("MemoryService", "Get", wire.GetResponse, is_brief=True)
-_GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse, is_brief=True)
+_PUT = Rpc("MemoryService", "Put", wire.PutResponse)
+_GET = Rpc("MemoryService", "Get", wire.GetResponse)
+_GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
 _STREAM_ALL = Rpc("MemoryService", "StreamAll", wire.StreamAllResponse)
 _UPDATE_MESSAGE = Rpc("MemoryService", "UpdateMessage", wire.UpdateMessageResponse)
 _DELETE_MESSAGE = Rpc("MemoryService", "DeleteMessage", wire.DeleteMessageResponse)

@@ -224,6 +224,11 @@ def is_batch(call: Call[Any]) -> bool:
     return call.rpc is _BATCH_ITEMS
 
 
+def is_brief(call: Call[Any]) -> bool:
+    """Whether the call takes so little that nobody would end it."""
+    return call.rpc is _BATCH_ITEMS or call.rpc is _LIST_ITEMS
+
+
 def _alone(batch: wire.ItemBatch, timeout: float | None, of: Any) -> Call[Any]:
     """The call of a batch with one operation, whose result is what `of` makes of the
     operation's."""
@@ -244,8 +249,8 @@ def _namespace(reply: Any) -> wire.Namespace:
     return namespace
 
 
-_BATCH_ITEMS = Rpc("ItemService", "BatchItems", wire.BatchItemsResponse, is_brief=True)
-_LIST_ITEMS = Rpc("ItemService", "ListItems", wire.ListItemsResponse, is_brief=True)
+_BATCH_ITEMS = Rpc("ItemService", "BatchItems", wire.BatchItemsResponse)
+_LIST_ITEMS = Rpc("ItemService", "ListItems", wire.ListItemsResponse)
 _SEARCH_ITEMS = Rpc("ItemService", "SearchItems", wire.SearchItemsResponse)
 _GET_NAMESPACE = Rpc("ItemService", "GetNamespace", wire.GetNamespaceResponse)
 _UPDATE_NAMESPACE = Rpc("ItemService", "UpdateNamespace", wire.UpdateNamespaceResponse)

@@ -2,9 +2,7 @@
 
 gRPC tells of a call that nobody waits for by a thread, which it starts unless another such call is
 under way; that costs several times what the call does. Here threads are kept, and wait for calls as
-those of the synchronous client do. To hand a call to one of them costs a few microseconds. Where
-many calls are under way, gRPC's one thread tells of them all at less cost than threads that take
-turns.
+those of the synchronous client do. To hand a call to one of them costs a few microseconds.
 """
 
 from __future__ import annotations
@@ -19,9 +17,8 @@ from typing import Any
 
 from memoryd import _channels
 
-# Threads that may be at work, the new one included. Behind these, calls share gRPC's thread.
-_MOST_OF_GATHERED = 2
-_MOST = 1
+# Behind these, calls share gRPC's thread.
+_MOST = 2
 _IDLE_SECONDS = 10.0
 # No thread that forks has this id.
 _NO_THREAD = -1
@@ -39,16 +36,16 @@ class _Threads:
         # Less what is about to come to them.
         self._idle = 0
 
-    def run(self, job: Job, *, most: int) -> bool:
-        """False, and nothing is done, while so many are at work."""
+    def run(self, job: Job) -> bool:
+        """False, and nothing is done, while all are at work."""
         with self._lock:
-            if self._count - self._idle >= most:
-                return False
             if self._idle > 0:
                 self._idle -= 1
-            else:
+            elif self._count < _MOST:
                 threading.Thread(target=self._run, name="memoryd-wait", daemon=True).start()
                 self._count += 1
+            else:
+                return False
         self._jobs.put(job)
         return True
 
@@ -88,14 +85,11 @@ async def reply(
     kind: type[Any],
     request: Any,
     options: dict[str, Any],
-    *,
-    is_gathered: bool,
 ) -> tuple[Any] | None:
-    """Returns the reply, waited for by one of the threads; None where another way costs less. The
-    call goes on when the wait for it is cancelled. A fork may interrupt it, as one of the
-    synchronous client. `is_gathered` says that few such calls are under way at any time."""
-    most = _MOST_OF_GATHERED if is_gathered else _MOST
-    if _is_of_greenlets() or (not is_gathered and opened.process.under_way):
+    """Returns the reply, waited for by one of the threads; None while all are at work. The call
+    goes on when the wait for it is cancelled. A fork may interrupt it, as one of the synchronous
+    client."""
+    if _is_of_greenlets():
         return None
     loop = asyncio.get_running_loop()
     told: asyncio.Future[Any] = loop.create_future()
@@ -124,7 +118,7 @@ async def reply(
     inside.__enter__()
     is_taken = False
     try:
-        is_taken = _threads.run(wait, most=most)
+        is_taken = _threads.run(wait)
     finally:
         if not is_taken:
             inside.__exit__()

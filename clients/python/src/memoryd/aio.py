@@ -316,10 +316,9 @@ class AsyncClient:
                 return await _awaited(sent)
         opened = self._channel.opened(options["timeout"])
         with opened.interruptible():
-            if call.is_brief:
+            if _item_calls.is_brief(call):
                 found = await _waiting.reply(self._channel, opened, call.rpc.path, call.rpc.reply,
-                                             call.request, options,
-                                             is_gathered=_item_calls.is_batch(call))
+                                             call.request, options)
                 if found is not None:
                     return found[0]
             with _channels.Inside():
