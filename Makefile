@@ -6,8 +6,8 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph bench-sessions bench-items-scale test-mcp test-http deploy-test \
-	dist-test image-test debian13-test experimental-test
+	bench-retention bench-fork bench-langgraph bench-sessions bench-http bench-items-scale test-mcp test-http \
+	deploy-test dist-test image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
 
@@ -291,6 +291,10 @@ bench-langgraph: bench-environment
 ## Measure sessions of the Agents SDK and of ADK in memoryd beside the two's own on PostgreSQL
 bench-sessions: bench-environment
 	@build/bench-venv/bin/python tests/benchmark/sessions.py $(ARGS)
+
+## Measure the server's CPU a Put over HTTP, in JSON and in protobuf, beside one over gRPC
+bench-http: environment
+	@$(python) tests/benchmark/http_puts.py $(ARGS)
 
 ## Measure calls on items in a namespace of 10⁶ of them, and among 10⁵ namespaces, beside 10³
 bench-items-scale: environment

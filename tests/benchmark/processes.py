@@ -96,11 +96,12 @@ def new_store(kind, folder, name):
 
 class Server:
     """A process that says `listening on TARGET` once it serves, and before that perhaps where its
-    metrics are. `start_seconds` is how long that took."""
+    metrics and its port of HTTP are. `start_seconds` is how long that took."""
 
     def __init__(self, command, log):
         self._log = open(log, "w+")  # noqa: SIM115  (open as long as the process runs)
         self.metrics = ""
+        self.http = ""
         begin = time.perf_counter()
         self._process = subprocess.Popen(
             [str(part) for part in command], stdout=subprocess.PIPE, stderr=self._log, text=True
@@ -109,6 +110,8 @@ class Server:
             self.start_seconds = time.perf_counter() - begin
             if match := re.search(r"metrics on (\S+)", line):
                 self.metrics = match.group(1)
+            if match := re.search(r"http on (\S+)", line):
+                self.http = match.group(1)
             if match := re.search(r"listening on (\S+)", line):
                 self.target = match.group(1)
                 return
