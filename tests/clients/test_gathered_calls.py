@@ -13,6 +13,7 @@ import pytest
 from support.access import credential, write_credentials
 from support.server import Server
 from support.stores import fresh_store
+from support.waiting import wait_for
 
 from memoryd import AsyncClient, Client, MemorydError, _channels, _waiting, items
 
@@ -188,7 +189,8 @@ def test_a_call_without_a_thread_to_wait_for_it_holds_up_no_fork(guarded, monkey
                 patched.setattr(threading.Thread, "start", refuse)
                 with pytest.raises(RuntimeError, match="thread"):
                     await client.get_item(PATH, "thread")
-            assert _channels.process().is_quiet(threading.get_ident())
+            # The thread that waited for the put may still be leaving.
+            wait_for(lambda: _channels.process().is_quiet(threading.get_ident()))
             found = await client.get_item(PATH, "thread")
             assert found is not None and found.value == 1
 
