@@ -383,6 +383,10 @@ class _Session:
         """The message that opens the turn in which the others begin: a Get begins with it, and
         keep_messages spares it, so that a gap may follow."""
         positions, items = read["positions"], read["items"]
+        if read["op"] == "get" and len(items) == 1:
+            # It may stand alone, once what came behind it has left and the newest is deleted.
+            sender = read["senders"][0]
+            read["may_open"] = sender is not None and items[0] in sender.of_kind("user")
         if (read["op"] != "get" and not self._keeps) or len(positions) < 2:
             return
         opens, goes_on = (sender is not None and item in sender.of_kind(kind) for sender, item, kind
@@ -417,7 +421,7 @@ class _Session:
             fits = (shown == whole
                     or (cut_front and shown == whole[len(whole) - len(shown):])
                     or (cut_back and shown == whole[:len(shown)]))
-            if not fits:
+            if not fits and not read.get("may_open"):
                 self._count("mixed", sender,
                             f"{_name(read)} showed {len(shown)} of {len(whole)} items of "
                             f"{sender.name}, or in another order")
@@ -731,7 +735,7 @@ class _Session:
         needed = max(self._end_at.before(invoke), end, self._highest[written])
         last_shown = positions[-1] if positions else int(floor) - 1
         lacked = range(last_shown + 1, int(needed) + 1)
-        if not positions and read["op"] == "get":
+        if (not positions and read["op"] == "get") or read.get("may_open"):
             lacked = lacked[-1:]  # Short-term memory may have held the newest item alone.
         if self._deletions.may_lack_positions(lacked, returned):
             needed = last_shown

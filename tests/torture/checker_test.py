@@ -508,6 +508,30 @@ def test_an_edition_behind_the_revision_that_a_read_names_is_mixed():
     assert checker.check(records).mixed == 1
 
 
+def cut_turn(shown, deleted):
+    """A turn of a put, whose last message is deleted or not, and a Get that shows one message."""
+    items = [f"1.{n}:0000000{n}" for n in range(4)]
+    call = {"tenant": "t", "session": "s", "client": 1, "replica": 0, "outcome": "ok"}
+    put = {**call, "op": "put", "request": "p", "keyed": True, "items": items, "roles": "uaaa",
+           "revision": 1, "positions": [1, 2, 3, 4], "replayed": False,
+           "invoke_ns": 1, "return_ns": 2}
+    delete = {**call, "op": "delete", "request": "d", "keyed": True, "items": [],
+              "target": items[3], "revision": 2, "replayed": False, "invoke_ns": 3, "return_ns": 4}
+    get = {**call, "op": "get", "revision": 2 if deleted else 1, "first": shown + 1,
+           "items": [items[shown]], "invoke_ns": 5, "return_ns": 6}
+    there = [1, 2, 3] if deleted else [1, 2, 3, 4]
+    final = {**call, "op": "final", "complete": True, "positions": there,
+             "items": items[:len(there)], "invoke_ns": 7, "return_ns": 8}
+    return counts(checker.check([put, *([delete] if deleted else []), get, final]))
+
+
+def test_an_opening_message_may_be_all_that_a_get_shows():
+    """Of a turn that short-term memory has cut, when the newest message is deleted."""
+    assert cut_turn(0, deleted=True) == {}
+    assert "stale" in cut_turn(0, deleted=False)
+    assert "mixed" in cut_turn(1, deleted=True)
+
+
 def test_one_acknowledged_item_missing_at_the_end_is_lost():
     def change(records):
         drop(final(records), acknowledged(records)[10]["items"][0])
