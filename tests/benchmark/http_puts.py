@@ -35,24 +35,19 @@ from support.calls import user, wire
 
 _PATH = "/memoryd.v1.MemoryService/Put"
 # Makes a connection, and returns what puts a message into the session.
-Leg = Callable[["Ports"], Callable[[str], None]]
+Leg = Callable[[processes.Server], Callable[[str], object]]
 
 
-class Ports:
-    def __init__(self, server: processes.Server) -> None:
-        self.rpc, self.http = server.target, server.http
-
-
-def by_rpc(ports: Ports) -> Callable[[str], None]:
-    channel = grpc.insecure_channel(ports.rpc, [("grpc.use_local_subchannel_pool", 1)])
+def by_rpc(server: processes.Server) -> Callable[[str], object]:
+    channel = grpc.insecure_channel(server.target, [("grpc.use_local_subchannel_pool", 1)])
     put = channel.unary_unary(_PATH, request_serializer=wire.PutRequest.SerializeToString,
                               response_deserializer=wire.PutResponse.FromString)
-    return lambda session: put(request(session)) and None
+    return lambda session: put(request(session))
 
 
 def by_http(kind: str, encoded: Callable[[str], bytes]) -> Leg:
-    def leg(ports: Ports) -> Callable[[str], None]:
-        connection = http.client.HTTPConnection(ports.http)
+    def leg(server: processes.Server) -> Callable[[str], object]:
+        connection = http.client.HTTPConnection(server.http)
 
         def put(session: str) -> None:
             connection.request("POST", _PATH, encoded(session), {"Content-Type": kind})
@@ -83,10 +78,8 @@ LEGS: dict[str, Leg] = {
 
 def measured(leg: Leg, server: processes.Server, given: argparse.Namespace) -> float:
     """Microseconds of the server's CPU a Put."""
-    ports = Ports(server)
-
     def puts(seconds: float) -> int:
-        put, session, count = leg(ports), uuid.uuid4().hex, 0
+        put, session, count = leg(server), uuid.uuid4().hex, 0
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
             put(session)

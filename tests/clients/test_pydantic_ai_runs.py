@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from pydantic_ai import Agent, BinaryContent, ModelRetry
+from pydantic_ai import Agent, BinaryContent
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.messages import (
@@ -34,6 +34,7 @@ from pydantic_ai.models.function import FunctionModel
 
 from support import killed, paths
 from support.agents.openai_items import parallel_calls
+from support.agents.pydantic_weather import weather_agent
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG
 from support.server import Server, restarted
@@ -78,6 +79,10 @@ def scripted(*said: list[Any]) -> FunctionModel:
     return FunctionModel(lambda messages, info: ModelResponse(next(left)))
 
 
+def scripted_agent(*said: list[Any]) -> Agent:
+    return weather_agent(scripted(*said))
+
+
 def user(text: str) -> ModelRequest:
     return ModelRequest([UserPromptPart(text)])
 
@@ -94,23 +99,9 @@ async def run(store: MemorydConversationStore, agent: Agent, said: Any, name: st
     return result
 
 
-def weather_agent(*said: list[Any]) -> Agent:
-    agent = Agent(scripted(*said))
-
-    @agent.tool_plain
-    def weather(city: str) -> str:
-        return f"sun in {city}"
-
-    @agent.tool_plain
-    def fail(city: str) -> str:
-        raise ModelRetry(f"no {city}")
-
-    return agent
-
-
 def converse(store: MemorydConversationStore, name: str) -> None:
     """Reasoning, an image, parallel calls, one of which fails."""
-    agent = weather_agent(
+    agent = scripted_agent(
         [ThinkingPart("hm", signature="s"), TextPart("Let me look."),
          ToolCallPart("weather", {"city": "Lyon"}, "c1"),
          ToolCallPart("fail", {"city": "Rome"}, "c2")],
@@ -162,14 +153,14 @@ def test_a_chat_of_langchain_goes_on_here_and_back(server, store, session_id):
         assert [one.parts[0].tool_name for one in found.messages[2:4]] == ["weather"] * 2
         # It is the same each time.
         assert (await again(store).load(session_id)).messages == found.messages
-        await run(store, weather_agent([TextPart("Yes.")]), "Sure?", session_id)
+        await run(store, scripted_agent([TextPart("Yes.")]), "Sure?", session_id)
         # And it goes on there, which the store sees as a revision of its own.
         stale = await store.load(session_id)
         history.add_messages([HumanMessage("Thanks."), AIMessage("Welcome.")])
         stale.messages = [*stale.messages, user("lost?")]
         with pytest.raises(ConversationConflict):
             await store.save(stale)
-        await run(store, weather_agent([TextPart("Bye.")]), "That is all.", session_id)
+        await run(store, scripted_agent([TextPart("Bye.")]), "That is all.", session_id)
         entries = await again(store).load_entries(session_id)
         assert texts([one.message for one in entries]) == [
             "Weather?", "Sun and rain.", "Sure?", "Yes.", "Thanks.", "Welcome.", "That is all.",
@@ -201,7 +192,7 @@ def test_what_another_framework_adds_or_pops_without_a_word_is_not_missed(
             await other.pop_item()
             found = await store.load(session_id)
             assert texts(found.messages) == left
-        await run(store, weather_agent([TextPart("b")]), "again", session_id)
+        await run(store, scripted_agent([TextPart("b")]), "again", session_id)
         assert texts((await again(store).load(session_id)).messages) == ["q", "again", "b"]
 
     asyncio.run(go_on())
@@ -213,7 +204,7 @@ def test_a_chat_of_openais_sdk_goes_on_here(server, store, session_id):
     assert [[part.part_kind for part in message.parts] for message in found.messages] == [
         ["user-prompt"], ["text", "tool-call", "tool-call"], ["tool-return"], ["tool-return"],
         ["text"]]
-    asyncio.run(run(store, weather_agent([TextPart("Yes.")]), "Sure?", session_id))
+    asyncio.run(run(store, scripted_agent([TextPart("Yes.")]), "Sure?", session_id))
     items = asyncio.run(MemorydSession(session_id, server.target).get_items(3))
     assert [one["content"] for one in items] == ["Sun.", "Sure?", "Yes."]
 
@@ -384,7 +375,7 @@ def test_halves_of_characters_are_replaced(store, session_id):
 
 
 def test_a_thousand_calls_in_one_turn(client, store, session_id):
-    agent = weather_agent(
+    agent = scripted_agent(
         [ToolCallPart("weather", {"city": str(at)}, f"c{at}") for at in range(CALLS_OF_A_TURN)],
         [TextPart("Sun.")])
     result = asyncio.run(run(store, agent, "Everywhere?", session_id))

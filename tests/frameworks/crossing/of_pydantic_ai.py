@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from anthropic import AsyncAnthropic
 from openai import AsyncOpenAI
-from pydantic_ai import Agent, BinaryContent, ModelRetry
+from pydantic_ai import BinaryContent
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.anthropic import AnthropicModel
@@ -18,24 +17,11 @@ from pydantic_ai.providers.anthropic import AnthropicProvider
 from pydantic_ai.providers.openai import OpenAIProvider
 
 import chats
+from support.agents.pydantic_weather import weather_agent
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG
 
 from memoryd.pydantic_ai import MemorydConversationStore
-
-
-def agent_of(model: Any) -> Agent:
-    agent = Agent(model)
-
-    @agent.tool_plain
-    def weather(city: str) -> str:
-        return f"sun in {city}"
-
-    @agent.tool_plain
-    def fail(city: str) -> str:
-        raise ModelRetry(f"no {city}")
-
-    return agent
 
 
 def tell(target: str, session_id: str) -> None:
@@ -44,7 +30,7 @@ def tell(target: str, session_id: str) -> None:
          TextPart(chats.LOOK),
          *(ToolCallPart(name, {"city": city}, call_id) for call_id, name, city in chats.CALLS)],
         [TextPart(chats.ANSWER)]))
-    agent = agent_of(FunctionModel(lambda messages, info: ModelResponse(next(said))))
+    agent = weather_agent(FunctionModel(lambda messages, info: ModelResponse(next(said))))
     store = MemorydConversationStore(target)
 
     async def run() -> None:
@@ -66,7 +52,7 @@ def asked(target: str, session_id: str) -> list[tuple[list[chats.Said], list[str
         for model in (OpenAIChatModel("m", provider=OpenAIProvider(openai_client=openai),
                                       profile=profile),
                       AnthropicModel("m", provider=AnthropicProvider(anthropic_client=anthropic))):
-            result = await agent_of(model).run(chats.NEXT, conversation=await store.load(session_id))
+            result = await weather_agent(model).run(chats.NEXT, conversation=await store.load(session_id))
         await store.save(result)
 
     with chats.Provider() as provider:
