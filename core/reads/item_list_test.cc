@@ -57,7 +57,7 @@ TEST_F(ItemListTest, APageOfNamespacesReadsWhatItReturns) {
     EXPECT_LE(store_->Items().namespaces_listed(), 11 * page);
     request.after = found.after;
   }
-  // What is not listed does not end the page.
+  // A page goes on behind namespaces that the filter leaves out.
   request.after.clear();
   NamespaceMatch last;
   last.end = NamespaceMatch::End::kSuffix;

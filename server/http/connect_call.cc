@@ -175,7 +175,7 @@ void ConnectCall::Deliver() {
 
 void ConnectCall::HandOver(const std::shared_ptr<RpcHandler>& handler, std::string body) {
   Guarded([&] {
-    // Of what is made of the body, until the handler has parsed it.
+    // Counts the message that is made of the body, until the handler has parsed it.
     auto hold = Take(MemoryUse::kRequests, 0);
     if (!hold.ok()) {
       handler->OnReadEnd(hold.status());

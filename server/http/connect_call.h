@@ -93,7 +93,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   void AddTrailer(std::string name, std::string value);
   void Finish(const RpcStatus& status, std::string_view request_id);
 
-  // Of the connection, on the loop's thread.
+  // The connection calls these, on the loop's thread.
   void Start();
   void TakeBody(std::string_view bytes);
   void EndOfRequest();
@@ -142,7 +142,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   MemoryBudget::Hold hold_;
   std::string tenant_;
   bool charged_ = false;
-  // Of the request.
+  // What has come of the request.
   bool reading_ = false;
   bool request_ended_ = false;
   bool read_ended_ = false;
@@ -151,7 +151,7 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   std::string body_;
   Clock::time_point read_since_;
   Clock::time_point last_data_;
-  // Of the answer.
+  // What has left of the answer, and what waits to.
   EncodedReply reply_;  // Of a unary call, until it ends.
   MemoryBudget::Hold reply_hold_;
   std::vector<std::pair<std::string, std::string>> headers_;

@@ -19,7 +19,7 @@ namespace memoryd {
 struct ConnectFormat {
   bool is_json = false;
   bool is_stream = false;
-  // Of the request; in a stream, of the messages whose envelopes say so.
+  // Whether the request is compressed; in a stream, those of its messages whose envelopes say so.
   bool is_gzipped = false;
   // Whether the caller reads replies that are compressed.
   bool takes_gzip = false;
@@ -44,7 +44,8 @@ struct EncodedReply {
 absl::StatusOr<EncodedReply> EncodeReply(std::string message, const ConnectFormat& format,
                                          const google::protobuf::Descriptor& type);
 
-// Of an envelope, whose kPrefixBytes are one of these and the size of the message that follows.
+// The flags of an envelope. Its kPrefixBytes are the flags and the size of the message that
+// follows.
 inline constexpr unsigned char kGzippedFlag = 1;
 inline constexpr unsigned char kEndFlag = 2;
 std::string Enveloped(unsigned char flags, std::string_view message);

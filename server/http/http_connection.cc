@@ -18,7 +18,7 @@ constexpr Seconds kLeave(2);
 constexpr std::size_t kReadAtOnce = 16 << 10;
 // More than the parser leaves of a head of the largest size, and of anything else.
 constexpr std::size_t kMostUnparsed = kToldHeaderBytes + kReadAtOnce;
-// Of a request that nobody reads any more.
+// The most bytes of a request that nobody reads any more.
 constexpr std::size_t kMostDropped = 64 << 20;
 
 }  // namespace

@@ -36,7 +36,7 @@ struct ConnectHead {
   const ConnectMethod* method = nullptr;
   ConnectFormat format;
   RpcCall::TimePoint deadline;
-  // Of a GET, which has its message in the URL.
+  // The message of a GET, which stands in the URL.
   std::optional<std::string> message;
 };
 

@@ -42,7 +42,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   void Finish(const absl::Status& status, std::string_view request_id) override;
   void Cancel() override;
 
-  // Of the connection, on the loop's thread.
+  // The connection calls these, on the loop's thread.
   void TakeHeader(std::string_view name, std::string_view value);
   void TakeInvalidHeader(std::string_view name, std::size_t value_bytes);
   // All headers have come.
@@ -111,7 +111,7 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   std::atomic<bool> cancelled_{false};
 
   std::shared_ptr<RpcHandler> handler_;
-  // Of the request.
+  // What has come of the request.
   MemoryBudget::Hold hold_;
   std::int64_t from_pot_ = kCallBytes;  // Taken by the connection when the call began.
   bool charged_ = false;

@@ -69,7 +69,7 @@ class Metrics final : public prometheus::Collectable {
   }
 
  private:
-  // Of all ports.
+  // Sums over the connections of all ports.
   template <typename Count>
   double Sum(Count count) const {
     double sum = 0;
