@@ -23,6 +23,7 @@ LARGER = {
     "core/storage/postgres/postgres_store.cc": (580, "one function for each verb of Store"),
     "core/storage/sqlite/sqlite_commit.cc": (560, "one commit, table by table"),
     "core/storage/store.h": (430, "the contract of every store"),
+    "core/storage/observed_store.h": (260, "a name for each verb of a store"),
     "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
     "server/http2/http2_call.cc": (700, "the states of one call"),
     "server/http2/http2_connection.cc": (680, "the states of one connection"),

@@ -65,11 +65,13 @@ WITHOUT_KEY = {
     ("item_queries.h", "kPurgeExpiredItems"): "the sweeper serves all tenants",
     ("item_queries.h", "kListItemGarbage"): "the sweeper",
     ("item_queries.h", "kPurgeItemRequests"): "the sweeper",
+    ("namespace_queries.h", "kPurgeStaging"): "the sweeper",
     ("sqlite_item_read.cc", "kSelectItemUsage"): "one tenant's numbers, for its quota",
     ("sqlite_item_purge.cc", "kSelectExpired"): "the sweeper serves all tenants",
     ("sqlite_item_purge.cc", "kSelectItemGarbage"): "the sweeper",
     ("sqlite_item_purge.cc", "kDeleteItemById"): "the sweeper, by ids that it has just read",
     ("sqlite_item_purge.cc", "kDeleteItemRequests"): "the sweeper",
+    ("sqlite_item_purge.cc", "kSelectOldStaging"): "the sweeper",
 }
 
 # In batch_clauses.cc: what the first columns of a clause make of each, where a static_assert there

@@ -140,4 +140,8 @@ std::string NamespaceDigest(const NamespacePath& path) {
   return {reinterpret_cast<const char*>(digest.data()), kDigestBytes};
 }
 
+std::string StagingId(std::uint64_t generation) {
+  return kStagingMark + std::to_string(std::bit_cast<std::int64_t>(generation));
+}
+
 }  // namespace memoryd

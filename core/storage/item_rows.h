@@ -48,6 +48,14 @@ inline std::int64_t FirstNamespaceVersion(std::int64_t now_us) { return now_us >
 inline constexpr std::string_view kDeletionId;
 inline constexpr std::string_view kErasedMark = "e";
 
+// What is staged for a namespace (ItemStore::StageNamespace) stands there, too, under StagingId(),
+// which no request has. Its time is in seconds, so that it stands before all others in the index of
+// times.
+inline constexpr char kStagingMark = '\x01';
+std::string StagingId(std::uint64_t generation);
+inline constexpr std::int64_t kStagedUs = std::int64_t{3600} * 1'000'000;
+inline std::int64_t StagingTime(std::int64_t time_us) { return time_us / 1'000'000; }
+
 // A version that is not above this one can't come again: the clock of no server that shares the
 // store is as far behind, and no call waits as long.
 inline std::int64_t DeletionKeptAbove(std::int64_t now_us) {

@@ -61,6 +61,15 @@ struct NamespaceChange {
   std::int64_t begun_us = std::numeric_limits<std::int64_t>::max();
 };
 
+// A namespace whose items are stored before it is there.
+struct StagedNamespace {
+  NamespaceKey key;
+  // Of its items; no namespace has it.
+  std::uint64_t generation = 0;
+  // The least that they may have: none at this path had it.
+  std::int64_t first_version = 0;
+};
+
 enum class ItemListOrder { kKey, kKeyDescending, kOldestFirst, kNewestFirst };
 
 // A part of a namespace, and how much of it to read.
@@ -174,6 +183,26 @@ class ItemStore {
                                                            const NamespaceDeletion& deletion,
                                                            std::int64_t now_us) = 0;
 
+  // Begins a namespace that PublishNamespace makes whole. What is staged for it is unreachable, and
+  // purged when nothing was staged for kStagedUs. None when there is a namespace.
+  virtual absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(const NamespaceKey& key,
+                                                                        std::int64_t now_us) = 0;
+
+  // Stores items as they are; their keys differ. Of a key that is staged already the item is
+  // replaced. False: what was staged is gone, and nothing was stored.
+  virtual absl::StatusOr<bool> StageItems(const StagedNamespace& staged,
+                                          std::span<const Item> items, std::int64_t now_us) = 0;
+
+  // Makes the namespace of what is staged and this row, whose generation, `config_version` and
+  // counts are the store's to know. False when there is a namespace, was one since `staged` was
+  // begun, or what was staged is gone; then nothing is staged any more. UNAVAILABLE
+  // `OUTCOME_UNKNOWN` when it may have been made.
+  virtual absl::StatusOr<bool> PublishNamespace(const StagedNamespace& staged,
+                                                const NamespaceRow& row) = 0;
+
+  // Gives up what is staged, which is purged behind.
+  virtual absl::Status DropNamespace(const StagedNamespace& staged) = 0;
+
   // For each request_id of the namespace what is kept under it, if anything. A record that is
   // returned is as durable as a write that was answered.
   virtual absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
@@ -186,9 +215,9 @@ class ItemStore {
   // Takes as long as the tenant has namespaces.
   virtual absl::StatusOr<ItemUsage> ReadItemUsage(std::string_view tenant) = 0;
 
-  // Deletes expired items, items of deleted namespaces, and what request_ids have kept for longer
-  // than `keep_us`, in small steps, at most `max_rows`; returns how many rows went. Fewer than
-  // `max_rows`: nothing is left for now.
+  // Deletes expired items, items of deleted namespaces and of given up ones, and what request_ids
+  // have kept for longer than `keep_us`, in small steps, at most `max_rows`; returns how many rows
+  // went. Fewer than `max_rows`: nothing is left for now.
   virtual absl::StatusOr<std::int64_t> PurgeItems(std::int64_t now_us, std::int64_t keep_us,
                                                   std::int64_t max_rows) = 0;
 };

@@ -74,6 +74,27 @@ absl::StatusOr<DeletedNamespace> ObservedItems::DeleteNamespace(const NamespaceK
                [&] { return store_.DeleteNamespace(key, deletion, now_us); });
 }
 
+absl::StatusOr<std::optional<StagedNamespace>> ObservedItems::StageNamespace(
+    const NamespaceKey& key, std::int64_t now_us) {
+  return Timed(StoreOperation::kStageNamespace, [&] { return store_.StageNamespace(key, now_us); });
+}
+
+absl::StatusOr<bool> ObservedItems::StageItems(const StagedNamespace& staged,
+                                               std::span<const Item> items, std::int64_t now_us) {
+  return Timed(StoreOperation::kStageItems,
+               [&] { return store_.StageItems(staged, items, now_us); });
+}
+
+absl::StatusOr<bool> ObservedItems::PublishNamespace(const StagedNamespace& staged,
+                                                     const NamespaceRow& row) {
+  return Timed(StoreOperation::kPublishNamespace,
+               [&] { return store_.PublishNamespace(staged, row); });
+}
+
+absl::Status ObservedItems::DropNamespace(const StagedNamespace& staged) {
+  return Timed(StoreOperation::kDropNamespace, [&] { return store_.DropNamespace(staged); });
+}
+
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> ObservedItems::FindItemRequests(
     const NamespaceKey& key, std::span<const std::string> request_ids) {
   return Timed(StoreOperation::kFindItemRequests,

@@ -119,6 +119,25 @@ class FaultyItems final : public ItemStore {
     RunOnce(&FaultyItems::before_deletion_);
     return store_.DeleteNamespace(key, deletion, now_us);
   }
+  absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(const NamespaceKey& key,
+                                                                std::int64_t now_us) override {
+    if (absl::Status status = status_(); !status.ok()) return status;
+    return store_.StageNamespace(key, now_us);
+  }
+  absl::StatusOr<bool> StageItems(const StagedNamespace& staged, std::span<const Item> items,
+                                  std::int64_t now_us) override {
+    if (absl::Status status = status_(); !status.ok()) return status;
+    return store_.StageItems(staged, items, now_us);
+  }
+  absl::StatusOr<bool> PublishNamespace(const StagedNamespace& staged,
+                                        const NamespaceRow& row) override {
+    if (absl::Status status = status_(); !status.ok()) return status;
+    return store_.PublishNamespace(staged, row);
+  }
+  absl::Status DropNamespace(const StagedNamespace& staged) override {
+    if (absl::Status status = status_(); !status.ok()) return status;
+    return store_.DropNamespace(staged);
+  }
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override {
     if (absl::Status status = status_(); !status.ok()) return status;

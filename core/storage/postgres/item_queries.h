@@ -201,8 +201,8 @@ inline constexpr Query kDropItemGarbage{
 inline constexpr Query kPurgeItemRequests{
     "purge_item_requests",
     "DELETE FROM memoryd_item_requests WHERE ctid = ANY (ARRAY(SELECT ctid "
-    "FROM memoryd_item_requests WHERE create_us < $1::bigint ORDER BY create_us "
-    "LIMIT $2::bigint)) AND create_us < $1::bigint"};
+    "FROM memoryd_item_requests WHERE create_us < $1::bigint AND left(request_id, 1) <> chr(1) "
+    "ORDER BY create_us LIMIT $2::bigint)) AND create_us < $1::bigint"};
 
 }  // namespace memoryd
 

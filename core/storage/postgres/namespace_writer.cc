@@ -30,7 +30,30 @@ absl::Status OutcomeUnknown(const BatchReply& reply) {
       reply.sqlstate, reply.said);
 }
 
-// Runs a statement that changes namespaces on a connection that tells whether it is durable.
+std::string Bits(std::uint64_t number) {
+  return std::to_string(std::bit_cast<std::int64_t>(number));
+}
+
+Parameters MakingParameters(std::span<const NeededNamespace> needed, const NamespaceChange& change,
+                            std::int64_t now_us) {
+  std::vector<std::string> tenants, namespaces, paths, generations, begun, subjects;
+  for (const NeededNamespace& one : needed) {
+    tenants.push_back(one.key.tenant);
+    namespaces.push_back(DigestParameter(one.key));
+    paths.push_back(one.key.path.stored());
+    generations.push_back(Bits(NewNamespaceGeneration()));
+    begun.push_back(std::to_string(one.begun_us));
+    subjects.push_back(one.subject);
+  }
+  return {ArrayParameter(tenants),       ArrayParameter(namespaces),
+          ArrayParameter(paths),         ArrayParameter(generations),
+          ArrayParameter(begun),         std::to_string(FirstNamespaceVersion(now_us)),
+          std::to_string(change.ttl_us), ArrayParameter(subjects),
+          BytesParameter(change.config)};
+}
+
+}  // namespace
+
 absl::StatusOr<BatchReply> RunDurably(const CommitContext& context, const Query& query,
                                       const Parameters& parameters) {
   for (int tries = 1;; ++tries) {
@@ -55,30 +78,6 @@ absl::StatusOr<BatchReply> RunDurably(const CommitContext& context, const Query&
     }
   }
 }
-
-std::string Bits(std::uint64_t number) {
-  return std::to_string(std::bit_cast<std::int64_t>(number));
-}
-
-Parameters MakingParameters(std::span<const NeededNamespace> needed, const NamespaceChange& change,
-                            std::int64_t now_us) {
-  std::vector<std::string> tenants, namespaces, paths, generations, begun, subjects;
-  for (const NeededNamespace& one : needed) {
-    tenants.push_back(one.key.tenant);
-    namespaces.push_back(DigestParameter(one.key));
-    paths.push_back(one.key.path.stored());
-    generations.push_back(Bits(NewNamespaceGeneration()));
-    begun.push_back(std::to_string(one.begun_us));
-    subjects.push_back(one.subject);
-  }
-  return {ArrayParameter(tenants),       ArrayParameter(namespaces),
-          ArrayParameter(paths),         ArrayParameter(generations),
-          ArrayParameter(begun),         std::to_string(FirstNamespaceVersion(now_us)),
-          std::to_string(change.ttl_us), ArrayParameter(subjects),
-          BytesParameter(change.config)};
-}
-
-}  // namespace
 
 absl::StatusOr<std::vector<MadeNamespace>> MakeNamespaces(const CommitContext& context,
                                                           std::span<const NeededNamespace> needed,

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "core/storage/item_store.h"
 #include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/query_connection.h"
 
 namespace memoryd {
 
@@ -32,6 +33,10 @@ struct MadeNamespace {
 absl::StatusOr<std::vector<MadeNamespace>> MakeNamespaces(const CommitContext& context,
                                                           std::span<const NeededNamespace> needed,
                                                           std::int64_t now_us);
+
+// Runs a statement that changes namespaces on a connection that tells whether it is durable.
+absl::StatusOr<BatchReply> RunDurably(const CommitContext& context, const Query& query,
+                                      const std::vector<std::string>& parameters);
 
 // ItemStore::WriteNamespace and DeleteNamespace. UNAVAILABLE `OUTCOME_UNKNOWN` when the answer was
 // lost, or a standby may lack the change.

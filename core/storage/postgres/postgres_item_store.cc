@@ -12,6 +12,8 @@
 #include "core/storage/item_rows.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_writer.h"
+#include "core/storage/postgres/namespace_queries.h"
+#include "core/storage/postgres/namespace_staging.h"
 #include "core/storage/postgres/namespace_writer.h"
 
 namespace memoryd {
@@ -262,6 +264,26 @@ absl::StatusOr<DeletedNamespace> PostgresItemStore::DeleteNamespace(
   return DeleteNamespaceRow(Context(), key, deletion, now_us);
 }
 
+absl::StatusOr<std::optional<StagedNamespace>> PostgresItemStore::StageNamespace(
+    const NamespaceKey& key, std::int64_t now_us) {
+  return StageNamespaceRow(Context(), key, now_us);
+}
+
+absl::StatusOr<bool> PostgresItemStore::StageItems(const StagedNamespace& staged,
+                                                   std::span<const Item> items,
+                                                   std::int64_t now_us) {
+  return StageItemRows(Context(), staged, items, now_us);
+}
+
+absl::StatusOr<bool> PostgresItemStore::PublishNamespace(const StagedNamespace& staged,
+                                                         const NamespaceRow& row) {
+  return PublishNamespaceRow(Context(), staged, row);
+}
+
+absl::Status PostgresItemStore::DropNamespace(const StagedNamespace& staged) {
+  return DropStagedNamespace(Context(), staged);
+}
+
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> PostgresItemStore::FindItemRequests(
     const NamespaceKey& key, std::span<const std::string> request_ids) {
   const CommitContext context = Context();
@@ -311,6 +333,12 @@ absl::StatusOr<std::int64_t> PostgresItemStore::PurgeItems(std::int64_t now_us,
     MEMORYD_ASSIGN_OR_RETURN(const QueryResult expired,
                              Run(kPurgeExpiredItems, {std::to_string(now_us), limit}));
     std::int64_t gone = expired.Int(0, 0);
+    if (gone == 0) {
+      MEMORYD_ASSIGN_OR_RETURN(
+          const QueryResult staged,
+          Run(kPurgeStaging, {std::to_string(StagingTime(now_us - kStagedUs)), limit}));
+      gone = staged.Int(0, 0);
+    }
     if (gone == 0) {
       MEMORYD_ASSIGN_OR_RETURN(gone, PurgeGarbage(rows));
     }

@@ -65,7 +65,15 @@ constexpr char kDeleteItemGarbage[] =
 constexpr char kDeleteItemRequests[] =
     "DELETE FROM memoryd_item_requests WHERE (tenant, path, request_id) IN"
     " (SELECT tenant, path, request_id FROM memoryd_item_requests"
-    "  WHERE create_us < ? ORDER BY create_us LIMIT ?)";
+    "  WHERE create_us < ? AND substr(request_id, 1, 1) <> char(1) ORDER BY create_us LIMIT ?)";
+
+// Nothing but what is staged has a time as small.
+constexpr char kSelectOldStaging[] =
+    "SELECT tenant, path, request_id FROM memoryd_item_requests"
+    " WHERE create_us < ? AND substr(request_id, 1, 1) = char(1) ORDER BY create_us LIMIT 1";
+
+constexpr char kDeleteOldStaging[] =
+    "DELETE FROM memoryd_item_requests WHERE tenant = ? AND path = ? AND request_id = ?";
 
 struct PurgedItem {
   std::string tenant;
@@ -132,6 +140,29 @@ absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, std::int64_t rows) {
   return 1;
 }
 
+// Gives up what nobody stages any more.
+absl::StatusOr<std::int64_t> PurgeStaging(Database& db, std::int64_t before_us) {
+  std::string tenant, path, id;
+  {
+    Query query = db.Prepare(kSelectOldStaging);
+    query.Bind(StagingTime(before_us));
+    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+    if (!found) return 0;
+    tenant = query.String(0);
+    path = std::string(query.Bytes(1));
+    id = query.String(2);
+  }
+  Query remove = db.Prepare(kDeleteOldStaging);
+  remove.BindText(tenant).BindBlob(path).BindText(id);
+  MEMORYD_RETURN_IF_ERROR(ToStatus(remove.Run()));
+  std::int64_t generation = 0;
+  std::from_chars(id.data() + 1, id.data() + id.size(), generation);
+  Query garbage = db.Prepare(kInsertItemGarbage);
+  garbage.BindText(tenant).Bind(generation);
+  MEMORYD_RETURN_IF_ERROR(ToStatus(garbage.Run()));
+  return 1;
+}
+
 absl::StatusOr<std::int64_t> PurgeRequests(Database& db, std::int64_t before_us,
                                            std::int64_t rows) {
   Query query = db.Prepare(kDeleteItemRequests);
@@ -143,6 +174,8 @@ absl::StatusOr<std::int64_t> PurgeSome(Database& db, std::int64_t now_us, std::i
                                        std::int64_t rows) {
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t expired, PurgeExpired(db, now_us, rows));
   if (expired > 0) return expired;
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t staged, PurgeStaging(db, now_us - kStagedUs));
+  if (staged > 0) return staged;
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t garbage, PurgeGarbage(db, rows));
   if (garbage > 0) return garbage;
   return PurgeRequests(db, now_us - keep_us, rows);

@@ -69,6 +69,31 @@ absl::StatusOr<DeletedNamespace> SqliteItemStore::DeleteNamespace(const Namespac
   return deleted;
 }
 
+absl::StatusOr<std::optional<StagedNamespace>> SqliteItemStore::StageNamespace(
+    const NamespaceKey& key, std::int64_t now_us) {
+  MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, connections_.TakeWriter());
+  return sqlite::StageNamespace(*db, key, now_us);
+}
+
+absl::StatusOr<bool> SqliteItemStore::StageItems(const StagedNamespace& staged,
+                                                 std::span<const Item> items, std::int64_t now_us) {
+  MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, connections_.TakeWriter());
+  return sqlite::StageItems(*db, staged, items, now_us);
+}
+
+absl::StatusOr<bool> SqliteItemStore::PublishNamespace(const StagedNamespace& staged,
+                                                       const NamespaceRow& row) {
+  MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, connections_.TakeWriter());
+  absl::StatusOr<bool> published = sqlite::PublishNamespace(*db, staged, row);
+  MEMORYD_RETURN_IF_ERROR(connections_.StatusAfterCommit(*db));
+  return published;
+}
+
+absl::Status SqliteItemStore::DropNamespace(const StagedNamespace& staged) {
+  MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, connections_.TakeWriter());
+  return sqlite::DropNamespace(*db, staged);
+}
+
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> SqliteItemStore::FindItemRequests(
     const NamespaceKey& key, std::span<const std::string> request_ids) {
   MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, connections_.TakeReader());

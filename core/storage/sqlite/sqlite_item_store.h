@@ -52,6 +52,13 @@ class SqliteItemStore final : public ItemStore {
   absl::StatusOr<DeletedNamespace> DeleteNamespace(const NamespaceKey& key,
                                                    const NamespaceDeletion& deletion,
                                                    std::int64_t now_us) override;
+  absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(const NamespaceKey& key,
+                                                                std::int64_t now_us) override;
+  absl::StatusOr<bool> StageItems(const StagedNamespace& staged, std::span<const Item> items,
+                                  std::int64_t now_us) override;
+  absl::StatusOr<bool> PublishNamespace(const StagedNamespace& staged,
+                                        const NamespaceRow& row) override;
+  absl::Status DropNamespace(const StagedNamespace& staged) override;
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override;
   absl::Status TouchItems(std::span<const ItemTouch> touches) override;

@@ -10,7 +10,6 @@
 #include "core/base/status_macros.h"
 #include "core/storage/item_rows.h"
 #include "core/storage/sqlite/sqlite_items.h"
-#include "core/storage/sqlite/value.h"
 
 namespace memoryd::sqlite {
 namespace {
@@ -35,25 +34,8 @@ constexpr char kSetNamespaceConfig[] =
 constexpr char kSelectTag[] =
     "SELECT commit_tag FROM memoryd_namespaces WHERE tenant = ? AND path = ?";
 
-constexpr char kSelectOld[] =
-    "SELECT id, version, create_us, expire_us, bytes, value IS NULL FROM memoryd_items"
-    " WHERE tenant = ? AND generation = ? AND key = ?";
-
-constexpr char kInsertItem[] =
-    "INSERT INTO memoryd_items (version, create_us, update_us, expire_us, ttl_us, bytes, kind,"
-    " untrusted, checksum, mime_type, writer, search, vector, value, tenant, generation, key)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
-
-constexpr char kUpdateItem[] =
-    "UPDATE memoryd_items SET version = ?, create_us = ?, update_us = ?, expire_us = ?, ttl_us = ?,"
-    " bytes = ?, kind = ?, untrusted = ?, checksum = ?, mime_type = ?, writer = ?, search = ?,"
-    " vector = ?, value = ? WHERE tenant = ? AND generation = ? AND key = ?";
-
 constexpr char kDeleteItem[] =
     "DELETE FROM memoryd_items WHERE tenant = ? AND generation = ? AND key = ?";
-
-constexpr char kPutValue[] = "REPLACE INTO memoryd_item_values (id, value) VALUES (?, ?)";
-constexpr char kDeleteValue[] = "DELETE FROM memoryd_item_values WHERE id = ?";
 
 constexpr char kSelectRequest[] =
     "SELECT 1 FROM memoryd_item_requests WHERE tenant = ? AND path = ? AND request_id = ?";
@@ -61,25 +43,6 @@ constexpr char kSelectRequest[] =
 constexpr char kInsertRequest[] =
     "INSERT INTO memoryd_item_requests (tenant, path, request_id, fingerprint, results, create_us)"
     " VALUES (?, ?, ?, ?, ?, ?)";
-
-// What is stored under a key before a write.
-struct OldItem {
-  std::int64_t id = 0;
-  std::int64_t version = 0;
-  std::int64_t create_us = 0;
-  std::int64_t expire_us = 0;
-  std::int64_t bytes = 0;
-  bool is_apart = false;  // Its value stands in memoryd_item_values.
-};
-
-// NULL unless `is_there`.
-void BindIf(Query& query, bool is_there, std::string_view bytes) {
-  if (is_there) {
-    query.BindBlob(bytes);
-  } else {
-    query.BindNull();
-  }
-}
 
 // Writes one batch into the open transaction. Everything is decided before anything is written, so
 // that a batch that is refused leaves nothing behind.
@@ -127,16 +90,8 @@ absl::Status BatchWriter::ReadOld() {
   old_.resize(batch_.writes.size());
   if (!row_.has_value() || is_new_) return absl::OkStatus();
   for (std::size_t i = 0; i < old_.size(); ++i) {
-    Query query = db_.Prepare(kSelectOld);
-    query.BindText(batch_.key.tenant).BindBits(row_->generation).BindText(batch_.writes[i].key);
-    MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
-    if (!found) continue;
-    old_[i] = OldItem{.id = query.Int(0),
-                      .version = query.Int(1),
-                      .create_us = query.Int(2),
-                      .expire_us = query.Int(3),
-                      .bytes = query.Int(4),
-                      .is_apart = query.Int(5) != 0};
+    MEMORYD_ASSIGN_OR_RETURN(
+        old_[i], FindItem(db_, {batch_.key.tenant, row_->generation, batch_.writes[i].key}));
   }
   return absl::OkStatus();
 }
@@ -166,7 +121,7 @@ absl::StatusOr<bool> BatchWriter::Decide(ItemBatchResult& result) {
     row_->generation = NewNamespaceGeneration();
     row_->version = row_->config_version =
         std::max(FirstNamespaceVersion(now_us_), before.version + 1);
-    row_->create_us = now_us_;
+    row_->create_us = row_->update_us = now_us_;
     row_->subject = batch_.subject;
   }
   MEMORYD_RETURN_IF_ERROR(ReadOld());
@@ -194,33 +149,14 @@ absl::StatusOr<bool> BatchWriter::Decide(ItemBatchResult& result) {
 
 int BatchWriter::PutItem(const ItemWrite& write, const std::optional<OldItem>& old,
                          const ItemWriteResult& result) {
-  const ItemContent& content = *write.content;
-  const bool apart = content.value.size() > kLargestInRow;
-  const std::string search = content.search.value_or(std::string());
-  const std::string vector = EncodeVector(content.vector);
-  Query query = db_.Prepare(old.has_value() ? kUpdateItem : kInsertItem);
-  query.Bind(result.version)
-      .Bind(result.create_us)
-      .Bind(now_us_)
-      .Bind(result.expire_us)
-      .Bind(write.ttl_us.value_or(row_->ttl_us))
-      .Bind(CountedBytes(write.key, content))
-      .Bind(static_cast<std::int64_t>(content.kind))
-      .Bind(content.untrusted ? 1 : 0)
-      .Bind(ItemChecksum(write.key, content))
-      .BindText(content.mime_type)
-      .BindText(content.writer);
-  BindIf(query, content.search.has_value(), search);
-  BindIf(query, !vector.empty(), vector);
-  BindIf(query, !apart, content.value);
-  query.BindText(batch_.key.tenant).BindBits(row_->generation).BindText(write.key);
-  if (const int code = query.Run(); code != SQLITE_OK) return code;
-  if (!apart && !(old.has_value() && old->is_apart)) return SQLITE_OK;
-  const std::int64_t id = old.has_value() ? old->id : db_.last_inserted_id();
-  Query value = db_.Prepare(apart ? kPutValue : kDeleteValue);
-  value.Bind(id);
-  if (apart) value.BindBlob(content.value);
-  return value.Run();
+  return StoreItem(db_, {batch_.key.tenant, row_->generation, write.key},
+                   {.version = result.version,
+                    .create_us = result.create_us,
+                    .update_us = now_us_,
+                    .expire_us = result.expire_us,
+                    .ttl_us = write.ttl_us.value_or(row_->ttl_us),
+                    .content = &*write.content},
+                   old);
 }
 
 int BatchWriter::WriteItem(const ItemWrite& write, const std::optional<OldItem>& old,
@@ -247,32 +183,16 @@ int BatchWriter::WriteItem(const ItemWrite& write, const std::optional<OldItem>&
 
 int BatchWriter::WriteRow() {
   const NamespaceRow& row = *row_;
-  Query query = db_.Prepare(is_new_ ? kInsertNamespace : kUpdateNamespace);
-  if (!is_new_) {
-    query.Bind(row.version)
-        .Bind(row.item_count)
-        .Bind(row.item_bytes)
-        .Bind(row.vector_size)
-        .Bind(now_us_)
-        .BindBits(tag_)
-        .BindText(batch_.key.tenant)
-        .BindText(batch_.key.path.stored());
-    return query.Run();
-  }
-  query.BindText(batch_.key.tenant)
-      .BindText(batch_.key.path.stored())
-      .BindBits(row.generation)
-      .Bind(row.version)
-      .Bind(row.config_version)
+  if (is_new_) return InsertNamespace(db_, batch_.key, row, tag_);
+  Query query = db_.Prepare(kUpdateNamespace);
+  query.Bind(row.version)
       .Bind(row.item_count)
       .Bind(row.item_bytes)
       .Bind(row.vector_size)
-      .Bind(row.ttl_us)
-      .Bind(now_us_)
       .Bind(now_us_)
       .BindBits(tag_)
-      .BindText(row.subject)
-      .BindBlob("");
+      .BindText(batch_.key.tenant)
+      .BindText(batch_.key.path.stored());
   return query.Run();
 }
 
@@ -358,6 +278,26 @@ auto InTransaction(Database& db, const Change& change) -> decltype(change()) {
 
 }  // namespace
 
+int InsertNamespace(Database& db, const NamespaceKey& key, const NamespaceRow& row,
+                    std::uint64_t tag) {
+  Query query = db.Prepare(kInsertNamespace);
+  query.BindText(key.tenant)
+      .BindText(key.path.stored())
+      .BindBits(row.generation)
+      .Bind(row.version)
+      .Bind(row.config_version)
+      .Bind(row.item_count)
+      .Bind(row.item_bytes)
+      .Bind(row.vector_size)
+      .Bind(row.ttl_us)
+      .Bind(row.create_us)
+      .Bind(row.update_us)
+      .BindBits(tag)
+      .BindText(row.subject)
+      .BindBlob(row.config);
+  return query.Run();
+}
+
 std::vector<ItemBatchResult> WriteItems(Database& db, std::span<const ItemBatch> batches,
                                         std::int64_t now_us) {
   if (const int code = db.Run(kBegin); code != SQLITE_OK) {
@@ -401,32 +341,27 @@ absl::StatusOr<bool> WriteNamespace(Database& db, const NamespaceKey& key,
     const std::int64_t version = row.has_value()
                                      ? row->version + 1
                                      : std::max(FirstNamespaceVersion(now_us), before.version + 1);
-    Query query = db.Prepare(row.has_value() ? kSetNamespaceConfig : kInsertNamespace);
-    if (row.has_value()) {
-      query.Bind(version)
-          .Bind(version)
-          .Bind(change.ttl_us)
-          .Bind(now_us)
-          .BindText(change.subject)
-          .BindBlob(change.config)
-          .BindText(key.tenant)
-          .BindText(key.path.stored());
-    } else {
-      query.BindText(key.tenant)
-          .BindText(key.path.stored())
-          .BindBits(NewNamespaceGeneration())
-          .Bind(version)
-          .Bind(version)
-          .Bind(0)
-          .Bind(0)
-          .Bind(0)
-          .Bind(change.ttl_us)
-          .Bind(now_us)
-          .Bind(now_us)
-          .Bind(0)
-          .BindText(change.subject)
-          .BindBlob(change.config);
+    if (!row.has_value()) {
+      const NamespaceRow made{.generation = NewNamespaceGeneration(),
+                              .version = version,
+                              .config_version = version,
+                              .ttl_us = change.ttl_us,
+                              .create_us = now_us,
+                              .update_us = now_us,
+                              .subject = change.subject,
+                              .config = change.config};
+      MEMORYD_RETURN_IF_ERROR(ToStatus(InsertNamespace(db, key, made, /*tag=*/0)));
+      return true;
     }
+    Query query = db.Prepare(kSetNamespaceConfig);
+    query.Bind(version)
+        .Bind(version)
+        .Bind(change.ttl_us)
+        .Bind(now_us)
+        .BindText(change.subject)
+        .BindBlob(change.config)
+        .BindText(key.tenant)
+        .BindText(key.path.stored());
     MEMORYD_RETURN_IF_ERROR(ToStatus(query.Run()));
     return true;
   });

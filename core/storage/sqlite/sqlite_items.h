@@ -27,6 +27,15 @@ absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKe
                                                  std::int64_t now_us);
 absl::Status TouchItems(Database& db, std::span<const ItemTouch> touches);
 
+// See ItemStore, each in one transaction.
+absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(Database& db, const NamespaceKey& key,
+                                                              std::int64_t now_us);
+absl::StatusOr<bool> StageItems(Database& db, const StagedNamespace& staged,
+                                std::span<const Item> items, std::int64_t now_us);
+absl::StatusOr<bool> PublishNamespace(Database& db, const StagedNamespace& staged,
+                                      const NamespaceRow& row);
+absl::Status DropNamespace(Database& db, const StagedNamespace& staged);
+
 // One small transaction of ItemStore::PurgeItems; 0 when nothing is left.
 absl::StatusOr<std::int64_t> PurgeItemsStep(Database& db, std::int64_t now_us, std::int64_t keep_us,
                                             std::int64_t max_rows);
@@ -52,6 +61,38 @@ struct Deletion {
   std::int64_t erased_us = 0;  // 0: it was not erased.
 };
 absl::StatusOr<Deletion> FindDeletion(Database& db, const NamespaceKey& key);
+
+// Where an item's row stands; what it points to outlives it.
+struct ItemPlace {
+  std::string_view tenant;
+  std::uint64_t generation = 0;
+  std::string_view key;
+};
+// What stands there before a write.
+struct OldItem {
+  std::int64_t id = 0;
+  std::int64_t version = 0;
+  std::int64_t create_us = 0;
+  std::int64_t expire_us = 0;
+  std::int64_t bytes = 0;
+  bool is_apart = false;  // Its value stands in memoryd_item_values.
+};
+// What is to stand there.
+struct NewItem {
+  std::int64_t version = 0;
+  std::int64_t create_us = 0;
+  std::int64_t update_us = 0;
+  std::int64_t expire_us = 0;
+  std::int64_t ttl_us = 0;
+  const ItemContent* content = nullptr;
+};
+absl::StatusOr<std::optional<OldItem>> FindItem(Database& db, const ItemPlace& place);
+// A result code. In the connection's transaction.
+int StoreItem(Database& db, const ItemPlace& place, const NewItem& item,
+              const std::optional<OldItem>& old);
+// Makes the row of a namespace.
+int InsertNamespace(Database& db, const NamespaceKey& key, const NamespaceRow& row,
+                    std::uint64_t tag);
 absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
     Database& db, const NamespaceKey& key, std::span<const std::string> request_ids);
 absl::StatusOr<ItemUsage> ReadItemUsage(Database& db, std::string_view tenant);

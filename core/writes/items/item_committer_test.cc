@@ -92,6 +92,21 @@ class GatedItems final : public ItemStore {
                                                    std::int64_t now_us) override {
     return store_.DeleteNamespace(key, deletion, now_us);
   }
+  absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(const NamespaceKey& key,
+                                                                std::int64_t now_us) override {
+    return store_.StageNamespace(key, now_us);
+  }
+  absl::StatusOr<bool> StageItems(const StagedNamespace& staged, std::span<const Item> items,
+                                  std::int64_t now_us) override {
+    return store_.StageItems(staged, items, now_us);
+  }
+  absl::StatusOr<bool> PublishNamespace(const StagedNamespace& staged,
+                                        const NamespaceRow& row) override {
+    return store_.PublishNamespace(staged, row);
+  }
+  absl::Status DropNamespace(const StagedNamespace& staged) override {
+    return store_.DropNamespace(staged);
+  }
   absl::StatusOr<std::vector<std::optional<ItemRequestRecord>>> FindItemRequests(
       const NamespaceKey& key, std::span<const std::string> request_ids) override {
     return store_.FindItemRequests(key, request_ids);
