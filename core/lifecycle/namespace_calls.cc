@@ -245,6 +245,15 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
   return counts;
 }
 
+// ---- imports ----
+
+std::shared_ptr<NamespaceImport> NamespaceCalls::Import(NamespaceImportRequest request) {
+  return std::make_shared<NamespaceImport>(
+      NamespaceImport::Options{options_.store, options_.calls, &options_.writes->quota(),
+                               options_.now_us},
+      std::move(request));
+}
+
 // ---- copies ----
 
 // One copy on its way: a namespace is read on a reader, then written as one batch, and so on.

@@ -17,6 +17,7 @@
 #include "core/calls/calls.h"
 #include "core/items/namespace_config.h"
 #include "core/items/namespace_path.h"
+#include "core/lifecycle/namespace_import.h"
 #include "core/storage/item_store.h"
 #include "core/writes/items/item_write_path.h"
 
@@ -68,6 +69,8 @@ class NamespaceCalls {
   // ALREADY_EXISTS `NAMESPACE_EXISTS`, INVALID_ARGUMENT for a path that gets too long,
   // FAILED_PRECONDITION `NAMESPACE_TOO_LARGE`.
   void Copy(NamespaceCopyRequest request, CallEnd end, Done<NamespaceCounts> done);
+  // An import that can be begun. All this outlives it.
+  std::shared_ptr<NamespaceImport> Import(NamespaceImportRequest request);
 
  private:
   class NamespaceCopy;

@@ -292,7 +292,8 @@ absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRe
         return list;
       }
       list.after = listed.path.stored();
-      if (listed.row.item_count == 0 || !request.filter.Passes(listed.path)) continue;
+      if (listed.row.item_count == 0 && !request.include_empty) continue;
+      if (!request.filter.Passes(listed.path)) continue;
       if (request.max_depth > 0) {
         // All that begin with a path of the full depth are listed as that one.
         if (listed.path.depth() >= request.max_depth) {

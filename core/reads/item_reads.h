@@ -72,8 +72,9 @@ struct NamespaceListRequest {
   NamespaceFilter filter = {};
   // The most names of a path that is listed; 0: any.
   std::size_t max_depth = 0;
-  std::string subject = {};  // Empty: any. A caller of one subject asks for its own.
-  std::string after = {};    // NamespaceList::after of the page before.
+  bool include_empty = false;  // Also those without items.
+  std::string subject = {};    // Empty: any. A caller of one subject asks for its own.
+  std::string after = {};      // NamespaceList::after of the page before.
   std::int64_t max_namespaces = 100;
 };
 

@@ -76,6 +76,9 @@ void AddChange(std::string_view reply, LogLine& line) {
     line.Number("namespaces", response.namespace_count());
     line.Number("items", response.item_count());
   }
+  if constexpr (requires { response.namespace_().item_count(); }) {
+    line.Number("items", response.namespace_().item_count());
+  }
   if constexpr (requires { response.outcomes(); }) {
     line.Number("batches", response.outcomes_size());
     line.Number("failed", std::count_if(response.outcomes().begin(), response.outcomes().end(),
@@ -132,6 +135,8 @@ void AddChange(Method method, std::string_view reply, LogLine& line) {
       return AddChange<v1::CopyNamespaceResponse>(reply, line);
     case Method::kDeleteNamespace:
       return AddChange<v1::DeleteNamespaceResponse>(reply, line);
+    case Method::kImportNamespace:
+      return AddChange<v1::ImportNamespaceResponse>(reply, line);
     default:
       return;  // Jobs change no session by themselves.
   }

@@ -48,7 +48,8 @@ class AuditLog {
 
   // Whether calls of this method belong into the record, whatever is in them.
   static bool Wants(Method method) {
-    return TraitsOf(method).right == Right::kWrite || method == Method::kImportSession;
+    return TraitsOf(method).right == Right::kWrite || method == Method::kImportSession ||
+           method == Method::kImportNamespace;
   }
 
   // Any thread.

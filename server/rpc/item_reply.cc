@@ -15,9 +15,6 @@
 namespace memoryd {
 namespace {
 
-constexpr char kOctets[] = "application/octet-stream";
-constexpr char kJsonType[] = "application/json";
-
 void FillSearch(std::string_view stored, v1::ItemSearch& search) {
   const auto paths = nlohmann::json::parse(stored.begin(), stored.end(), nullptr, false);
   for (const auto& path : paths) {
@@ -53,7 +50,7 @@ void Fill(const NamespacePath& path, Item item, v1::Item& proto) {
   ItemContent& content = item.content;
   const bool is_json = content.kind == ItemValueKind::kJson;
   proto.set_mime_type(is_json                     ? kJsonType
-                      : content.mime_type.empty() ? std::string(kOctets)
+                      : content.mime_type.empty() ? std::string(kOctetsType)
                                                   : std::move(content.mime_type));
   if (is_json) {
     // No JSON value is empty: this one was not read.

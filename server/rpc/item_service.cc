@@ -11,6 +11,7 @@
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
 #include "server/rpc/batch_call.h"
+#include "server/rpc/import_stream.h"
 #include "server/rpc/item_reply.h"
 #include "server/rpc/run_unary.h"
 #include "server/rpc/write_call.h"
@@ -118,6 +119,7 @@ void ItemService::AddTo(RpcMethods& methods) {
   methods.Add(Method::kListNamespaces, this, &ItemService::ListNamespaces);
   methods.Add(Method::kCopyNamespace, this, &ItemService::CopyNamespace);
   methods.Add(Method::kDeleteNamespace, this, &ItemService::DeleteNamespace);
+  methods.Add(Method::kImportNamespace, this, &ItemService::ImportNamespace);
 }
 
 // ---- items ----
@@ -377,6 +379,10 @@ void ItemService::DeleteNamespace(RpcCallPtr rpc) {
             });
         return absl::OkStatus();
       });
+}
+
+void ItemService::ImportNamespace(RpcCallPtr rpc) {
+  RunNamespaceImport(engine_, item_bytes_, environment_, std::move(rpc));
 }
 
 }  // namespace memoryd

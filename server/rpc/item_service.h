@@ -34,6 +34,7 @@ class ItemService final {
   void ListNamespaces(RpcCallPtr rpc);
   void CopyNamespace(RpcCallPtr rpc);
   void DeleteNamespace(RpcCallPtr rpc);
+  void ImportNamespace(RpcCallPtr rpc);
 
  private:
   Engine& engine_;

@@ -179,7 +179,7 @@ void SessionService::ForkSession(RpcCallPtr rpc) {
 }
 
 void SessionService::ImportSession(RpcCallPtr rpc) {
-  RunImportStream(engine_, environment_, std::move(rpc));
+  RunSessionImport(engine_, environment_, std::move(rpc));
 }
 
 void SessionService::EraseSubject(RpcCallPtr rpc) {

@@ -61,6 +61,9 @@ std::string WithoutStoredText(Method method, std::string reply, const v1::Sessio
     case Method::kUpdateNamespace:
       return Hidden<v1::UpdateNamespaceResponse>(
           reply, [](auto& update) { update.mutable_namespace_()->clear_config(); });
+    case Method::kImportNamespace:
+      return Hidden<v1::ImportNamespaceResponse>(
+          reply, [](auto& import) { import.mutable_namespace_()->clear_config(); });
     case Method::kRetryJob:
       return Hidden<v1::RetryJobResponse>(reply, [](auto& retry) { HideError(retry); });
     case Method::kCancelJob:

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "memoryd/v1/block_service.pb.h"
+#include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
@@ -90,6 +91,8 @@ TEST(WithoutStoredTextTest, LeavesIdsAndWhatTheRequestBrought) {
               UnorderedElementsAre("session_id", "template"));
   EXPECT_THAT(TextsLeft<v1::ImportSessionResponse>(Method::kImportSession),
               UnorderedElementsAre("session_id", "template"));
+  EXPECT_THAT(TextsLeft<v1::ImportNamespaceResponse>(Method::kImportNamespace),
+              UnorderedElementsAre("namespace"));
   EXPECT_THAT(TextsLeft<v1::EraseSubjectResponse>(Method::kEraseSubject),
               UnorderedElementsAre("left_reason", "left_elsewhere"));
   EXPECT_THAT(TextsLeft<v1::RetryJobResponse>(Method::kRetryJob),

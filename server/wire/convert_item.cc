@@ -17,10 +17,12 @@
 #include "core/sessions/session_errors.h"
 #include "server/wire/duration.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/timestamp.h"
 
 namespace memoryd {
 namespace {
 
+constexpr std::size_t kMaxWriter = 1024;
 constexpr std::size_t kMaxQueryBytes = std::size_t{64} << 10;
 constexpr std::int32_t kDefaultResults = 10;
 constexpr std::int32_t kMaxResults = 1000;
@@ -394,8 +396,93 @@ absl::StatusOr<NamespaceListRequest> FromProto(const v1::ListNamespacesRequest& 
   if (!caller.subject.empty() && list.subject != caller.subject) {
     return SubjectNotGranted("subject");
   }
+  list.include_empty = request.include_empty();
   list.max_namespaces = page_size;
   return list;
+}
+
+absl::StatusOr<Item> FromProto(const FieldPath& field, v1::Item& proto, std::int64_t now_us,
+                               std::size_t item_bytes) {
+  Item item;
+  MEMORYD_RETURN_IF_ERROR(CheckItemKey(field.Field("key"), proto.key()));
+  item.key = std::move(*proto.mutable_key());
+  ItemContent& content = item.content;
+  switch (proto.value_case()) {
+    case v1::Item::kJson:
+      content.value = std::move(*proto.mutable_json());
+      // As it is shown.
+      if (proto.mime_type() == kJsonType) proto.clear_mime_type();
+      break;
+    case v1::Item::kBytesValue:
+      content.kind = ItemValueKind::kBytes;
+      content.value = std::move(*proto.mutable_bytes_value());
+      if (proto.mime_type() == kOctetsType) proto.clear_mime_type();
+      break;
+    case v1::Item::VALUE_NOT_SET:
+      return InvalidField(field.Field("json"), "is required, or bytes_value");
+  }
+  content.mime_type = std::move(*proto.mutable_mime_type());
+  content.vector = ToVector(proto.vector());
+  if (proto.has_search()) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        content.search, StoredSearch(field.Field("search"), ToVector(proto.search().fields())));
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckItemContent(field, content, item_bytes));
+  MEMORYD_RETURN_IF_ERROR(CheckText(field.Field("writer"), proto.writer(), kMaxWriter));
+  content.writer = std::move(*proto.mutable_writer());
+  content.untrusted = proto.untrusted();
+  const auto take = [&](std::string_view name, bool is_there,
+                        const google::protobuf::Timestamp& time,
+                        std::int64_t& time_us) -> absl::Status {
+    if (!is_there) return absl::OkStatus();
+    MEMORYD_RETURN_IF_ERROR(CheckServerTime(field.Field(name), time));
+    time_us = ToMicros(time);
+    return absl::OkStatus();
+  };
+  item.create_us = item.update_us = now_us;
+  MEMORYD_RETURN_IF_ERROR(
+      take("create_time", proto.has_create_time(), proto.create_time(), item.create_us));
+  MEMORYD_RETURN_IF_ERROR(
+      take("update_time", proto.has_update_time(), proto.update_time(), item.update_us));
+  MEMORYD_RETURN_IF_ERROR(
+      take("expire_time", proto.has_expire_time(), proto.expire_time(), item.expire_us));
+  if (proto.has_ttl()) {
+    item.ttl_us = ToMicros(proto.ttl());
+    MEMORYD_RETURN_IF_ERROR(CheckTtl(field.Field("ttl"), item.ttl_us));
+  }
+  return item;
+}
+
+absl::StatusOr<std::vector<Item>> FromProto(v1::ImportNamespaceItems& items, std::int64_t now_us,
+                                            std::size_t item_bytes) {
+  if (items.items_size() > kMaxImportedItems) {
+    return InvalidField(
+        "items", fmt::format("must be at most {}; got {}", kMaxImportedItems, items.items_size()));
+  }
+  std::vector<Item> taken;
+  taken.reserve(static_cast<std::size_t>(items.items_size()));
+  for (int i = 0; i < items.items_size(); ++i) {
+    MEMORYD_ASSIGN_OR_RETURN(
+        Item item, FromProto(FieldPath("items", i), *items.mutable_items(i), now_us, item_bytes));
+    taken.push_back(std::move(item));
+  }
+  return taken;
+}
+
+absl::StatusOr<NamespaceImportRequest> FromProto(const v1::ImportNamespaceBegin& begin,
+                                                 std::string_view tenant) {
+  NamespaceImportRequest request;
+  MEMORYD_ASSIGN_OR_RETURN(NamespacePath path, NamespacePath::Make(FieldPath("begin"), "namespace",
+                                                                   ToVector(begin.namespace_())));
+  request.key = {std::string(tenant), std::move(path)};
+  MEMORYD_ASSIGN_OR_RETURN(const NamespaceSettings settings,
+                           FromProto("begin.config", begin.config()));
+  request.config.Apply(settings);
+  if (begin.has_create_time()) {
+    MEMORYD_RETURN_IF_ERROR(CheckServerTime("begin.create_time", begin.create_time()));
+    request.create_us = ToMicros(begin.create_time());
+  }
+  return request;
 }
 
 }  // namespace memoryd

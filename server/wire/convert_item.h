@@ -15,6 +15,7 @@
 #include "core/base/field_path.h"
 #include "core/items/namespace_config.h"
 #include "core/items/namespace_path.h"
+#include "core/lifecycle/namespace_import.h"
 #include "core/reads/item_reads.h"
 #include "core/storage/item_store.h"
 #include "memoryd/v1/item_service.pb.h"
@@ -25,6 +26,10 @@ namespace memoryd {
 inline constexpr int kMaxBatches = 1000;
 inline constexpr int kMaxOperationsOfBatch = 1000;
 inline constexpr int kMaxOperations = 10'000;
+inline constexpr int kMaxImportedItems = 1000;
+// How the MIME types of JSON, and of bytes without one, are shown.
+inline constexpr char kJsonType[] = "application/json";
+inline constexpr char kOctetsType[] = "application/octet-stream";
 
 using Names = google::protobuf::RepeatedPtrField<std::string>;
 
@@ -79,6 +84,12 @@ absl::StatusOr<ItemSearchRequest> FromProto(const v1::SearchItemsRequest& reques
 // another.
 absl::StatusOr<NamespaceListRequest> FromProto(const v1::ListNamespacesRequest& request,
                                                const ItemCaller& caller, std::int64_t page_size);
+
+// What an import brings; its texts are moved out. `now_us` stands for times that are not given.
+absl::StatusOr<std::vector<Item>> FromProto(v1::ImportNamespaceItems& items, std::int64_t now_us,
+                                            std::size_t item_bytes);
+absl::StatusOr<NamespaceImportRequest> FromProto(const v1::ImportNamespaceBegin& begin,
+                                                 std::string_view tenant);
 
 }  // namespace memoryd
 

@@ -87,6 +87,7 @@ enum class Method : std::uint8_t {
   kListNamespaces,
   kCopyNamespace,
   kDeleteNamespace,
+  kImportNamespace,
   kGetServerInfo,
   kAttach,
 };
@@ -163,6 +164,7 @@ inline constexpr auto kMethods = std::to_array<MethodTraits>({
      Reach::kNamespace},
     {Method::kDeleteNamespace, "ItemService", "DeleteNamespace", Right::kWrite, false,
      Reach::kNamespace},
+    {Method::kImportNamespace, "ItemService", "ImportNamespace", Right::kAdmin, true},
     {Method::kGetServerInfo, "ServerService", "GetServerInfo", Right::kNone, false, Reach::kServer},
     {Method::kAttach, "WorkerService", "Attach", Right::kWorker},
 });

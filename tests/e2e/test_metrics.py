@@ -28,7 +28,7 @@ METHODS = {
     "EraseSubject", "ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage", "GetBlock",
     "ListBlockEntries", "UndoBlockChange", "AddFact", "UpdateFact", "DeleteFact", "GetServerInfo", "Attach",
     "PutItem", "GetItem", "DeleteItem", "ListItems", "SearchItems", "BatchItems", "GetNamespace",
-    "UpdateNamespace", "ListNamespaces", "CopyNamespace", "DeleteNamespace",
+    "UpdateNamespace", "ListNamespaces", "CopyNamespace", "DeleteNamespace", "ImportNamespace",
 }
 CODES = {code.name for code in grpc.StatusCode}
 

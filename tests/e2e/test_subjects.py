@@ -22,12 +22,12 @@ OK, PERMISSION_DENIED = grpc.StatusCode.OK, grpc.StatusCode.PERMISSION_DENIED
 NOT_GRANTED = "SUBJECT_NOT_GRANTED"
 SECRET = "the canary of another subject"
 # Those that name no session. All others are tried with one of another subject.
-OF_TENANT = {"ImportSession", "GetUsage", "Attach"}
+OF_TENANT = {"ImportSession", "ImportNamespace", "GetUsage", "Attach"}
 OF_SUBJECT = {"ListSessions", "EraseSubject"}
 OF_SERVER = {"GetServerInfo"}
 # See test_item_subjects.py.
 ITEMS = {name for name, method in METHODS.items()
-         if method.containing_service.name == "ItemService"}
+         if method.containing_service.name == "ItemService"} - OF_TENANT
 OF_SESSION = sorted(set(METHODS) - OF_TENANT - OF_SUBJECT - OF_SERVER - ITEMS)
 RIGHTS = ("read", "write", "admin", "worker")
 

@@ -38,7 +38,7 @@ READS = {"Get", "GetAll", "StreamAll", "GetContent", "Query", "UpdateContext", "
          "ListItems", "SearchItems", "BatchItems", "GetNamespace", "ListNamespaces"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}
-FOR_ADMINS = {"ImportSession"}  # Who may write besides.
+FOR_ADMINS = {"ImportSession", "ImportNamespace"}  # Who may write besides.
 
 
 def rights_of(method: str) -> set[str]:

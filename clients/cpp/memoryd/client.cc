@@ -274,11 +274,13 @@ absl::StatusOr<v1::ForkSessionResponse> Client::ForkSession(v1::ForkSessionReque
 
 absl::StatusOr<v1::Session> Client::ImportSession(const ImportSource& next,
                                                   const CallOptions& options) const {
-  const Attempt attempt{.deadline = options.timeout.has_value()
-                                        ? connection_->Now() + *options.timeout
-                                        : absl::InfiniteFuture(),
-                        .wait_for_ready = wait_for_ready_};
-  return SessionOf(connection_->ImportSession(next, attempt));
+  return SessionOf(connection_->ImportSession(next, UploadAttempt(options)));
+}
+
+Attempt Client::UploadAttempt(const CallOptions& options) const {
+  return {.deadline = options.timeout.has_value() ? connection_->Now() + *options.timeout
+                                                  : absl::InfiniteFuture(),
+          .wait_for_ready = wait_for_ready_};
 }
 
 absl::StatusOr<v1::EraseSubjectResponse> Client::EraseSubject(
@@ -378,6 +380,13 @@ absl::StatusOr<v1::CopyNamespaceResponse> Client::CopyNamespace(
 absl::StatusOr<v1::DeleteNamespaceResponse> Client::DeleteNamespace(
     const v1::DeleteNamespaceRequest& request, const CallOptions& options) const {
   return Repeat(&Connection::DeleteNamespace, request, options);
+}
+
+absl::StatusOr<v1::Namespace> Client::ImportNamespace(const NamespaceImportSource& next,
+                                                      const CallOptions& options) const {
+  auto response = connection_->ImportNamespace(next, UploadAttempt(options));
+  if (!response.ok()) return response.status();
+  return std::move(*response->mutable_namespace_());
 }
 
 absl::StatusOr<v1::ListJobsResponse> Client::ListJobs(const v1::ListJobsRequest& request,

@@ -158,6 +158,10 @@ class Client {
                                                           const CallOptions& options = {}) const;
   absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
       const v1::DeleteNamespaceRequest& request, const CallOptions& options = {}) const;
+  // As ImportSession; see v1::ImportNamespaceRequest. ALREADY_EXISTS `NAMESPACE_EXISTS`: an earlier
+  // try may have succeeded.
+  absl::StatusOr<v1::Namespace> ImportNamespace(const NamespaceImportSource& next,
+                                                const CallOptions& options = {}) const;
 
   // Jobs and the server.
 
@@ -181,6 +185,8 @@ class Client {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Repeat(Method<Request, Response> method, const Request& request,
                                   const CallOptions& options) const;
+  // Of a call that is made once, and has all the time that it needs unless the caller says.
+  Attempt UploadAttempt(const CallOptions& options) const;
   // Repeats a call that changes something, under one request id.
   template <typename Request, typename Response>
   absl::StatusOr<Response> Change(Method<Request, Response> method, Request request,

@@ -163,18 +163,8 @@ class GrpcConnection final : public Connection {
   }
   absl::StatusOr<v1::ImportSessionResponse> ImportSession(const ImportSource& next,
                                                           const Attempt& attempt) override {
-    grpc::ClientContext context;
-    Prepare(attempt, context);
-    v1::ImportSessionResponse response;
-    const auto stream = sessions_->ImportSession(&context, &response);
-    // A request that can't be sent any more is one of a call that has ended.
-    for (v1::ImportSessionRequest request; next(request) && stream->Write(request);) {
-      request.Clear();
-    }
-    stream->WritesDone();
-    absl::Status status = FromGrpcStatus(stream->Finish());
-    if (!status.ok()) return status;
-    return response;
+    return Import<v1::ImportSessionRequest, v1::ImportSessionResponse>(
+        *sessions_, &v1::SessionService::Stub::ImportSession, next, attempt);
   }
 
   absl::StatusOr<v1::PutItemResponse> PutItem(const v1::PutItemRequest& request,
@@ -220,6 +210,11 @@ class GrpcConnection final : public Connection {
   absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
       const v1::DeleteNamespaceRequest& request, const Attempt& attempt) override {
     return Call(*items_, &v1::ItemService::Stub::DeleteNamespace, request, attempt);
+  }
+  absl::StatusOr<v1::ImportNamespaceResponse> ImportNamespace(const NamespaceImportSource& next,
+                                                              const Attempt& attempt) override {
+    return Import<v1::ImportNamespaceRequest, v1::ImportNamespaceResponse>(
+        *items_, &v1::ItemService::Stub::ImportNamespace, next, attempt);
   }
   absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest& request,
                                                 const Attempt& attempt) override {
@@ -291,6 +286,23 @@ class GrpcConnection final : public Connection {
     Prepare(attempt, context);
     Response response;
     absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
+    if (!status.ok()) return status;
+    return response;
+  }
+
+  template <typename Request, typename Response, typename Stub>
+  absl::StatusOr<Response> Import(
+      Stub& stub,
+      std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*, Response*),
+      const std::function<bool(Request&)>& next, const Attempt& attempt) {
+    grpc::ClientContext context;
+    Prepare(attempt, context);
+    Response response;
+    const auto stream = (stub.*method)(&context, &response);
+    // A request that can't be sent any more is one of a call that has ended.
+    for (Request request; next(request) && stream->Write(request);) request.Clear();
+    stream->WritesDone();
+    absl::Status status = FromGrpcStatus(stream->Finish());
     if (!status.ok()) return status;
     return response;
   }
@@ -456,6 +468,11 @@ absl::StatusOr<v1::CopyNamespaceResponse> Connection::CopyNamespace(const v1::Co
 absl::StatusOr<v1::DeleteNamespaceResponse> Connection::DeleteNamespace(
     const v1::DeleteNamespaceRequest&, const Attempt&) {
   return NotHere("DeleteNamespace");
+}
+
+absl::StatusOr<v1::ImportNamespaceResponse> Connection::ImportNamespace(
+    const NamespaceImportSource&, const Attempt&) {
+  return NotHere("ImportNamespace");
 }
 
 absl::StatusOr<v1::ListJobsResponse> Connection::ListJobs(const v1::ListJobsRequest&,

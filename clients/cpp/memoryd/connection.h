@@ -32,6 +32,7 @@ using PageReader = std::function<bool(v1::StreamAllResponse)>;
 
 // Fills in the next request of an import; the argument is empty. Returns false at the end.
 using ImportSource = std::function<bool(v1::ImportSessionRequest&)>;
+using NamespaceImportSource = std::function<bool(v1::ImportNamespaceRequest&)>;
 
 // Each method makes one attempt of the RPC of the same name, see proto/memoryd/v1. A method that is
 // not overridden returns UNIMPLEMENTED. Any number of threads may call the methods.
@@ -99,6 +100,9 @@ class Connection {
                                                                   const Attempt&);
   virtual absl::StatusOr<v1::DeleteNamespaceResponse> DeleteNamespace(
       const v1::DeleteNamespaceRequest&, const Attempt&);
+  // As ImportSession.
+  virtual absl::StatusOr<v1::ImportNamespaceResponse> ImportNamespace(
+      const NamespaceImportSource& next, const Attempt&);
 
   virtual absl::StatusOr<v1::ListJobsResponse> ListJobs(const v1::ListJobsRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetJobResponse> GetJob(const v1::GetJobRequest&, const Attempt&);

@@ -44,8 +44,8 @@ _LONGEST_WAIT_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS = 0.02
 _LONGEST_PAUSE_SECONDS = 1.0
 # Of one request of an upload; a larger item goes alone.
-_UPLOADED_ITEMS = 250
-_UPLOADED_BYTES = 512 * 1024
+UPLOADED_ITEMS = 250
+UPLOADED_BYTES = 512 * 1024
 CHANNEL_OPTIONS: tuple[tuple[str, Any], ...] = (
     # A reply may be as large as the server makes one; requests are bounded by the server.
     ("grpc.max_receive_message_length", 80 * 1024 * 1024),
@@ -697,7 +697,7 @@ def import_session(
         items, size = session_wire.ImportItems(), 0
         for kind, given in (("messages", forms.placed(messages)), ("contents", contents)):
             for item in given:
-                if size + item.ByteSize() > _UPLOADED_BYTES or _count(items) == _UPLOADED_ITEMS:
+                if size + item.ByteSize() > UPLOADED_BYTES or _count(items) == UPLOADED_ITEMS:
                     yield session_wire.ImportSessionRequest(items=items)
                     items, size = session_wire.ImportItems(), 0
                 getattr(items, kind).append(item)

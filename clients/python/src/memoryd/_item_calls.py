@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import datetime
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
 from memoryd import items
-from memoryd._calls import Call, Pages, Rpc
+from memoryd._calls import UPLOADED_BYTES, UPLOADED_ITEMS, Call, Pages, Rpc, Upload
 from memoryd.items import Item, Ttl, names
 from memoryd.v1 import item_service_pb2 as wire
 
@@ -180,19 +181,21 @@ def list_namespaces(
     matches: Iterable[wire.NamespaceMatch] = (),
     max_depth: int = 0,
     subject: str = "",
+    include_empty: bool = False,
     page_size: int = 1000,
     timeout: float | None = None,
 ) -> Pages[tuple[str, ...]]:
     """Iterates over the paths of the namespaces that have items, in bytewise order. `*` in `prefix`
     and `suffix` stands for any one name; `matches` are further conditions. Paths longer than
-    `max_depth` names are cut to it."""
+    `max_depth` names are cut to it. With `include_empty` also those that have a configuration
+    only."""
     conditions = [
         wire.NamespaceMatch(end=end, names=names(path))
         for end, path in ((wire.NamespaceMatch.END_PREFIX, prefix),
                           (wire.NamespaceMatch.END_SUFFIX, suffix)) if path]
     request = wire.ListNamespacesRequest(
         matches=[*conditions, *matches], max_depth=max_depth, subject=subject,
-        page_size=page_size)
+        include_empty=include_empty, page_size=page_size)
     return Pages(Call(_LIST_NAMESPACES, request, _reply, timeout),
                  lambda page: [tuple(one.namespace) for one in page.namespaces])
 
@@ -217,6 +220,44 @@ def delete_namespace(
     OK."""
     request = wire.DeleteNamespaceRequest(namespace=names(namespace), recursive=recursive)
     return Call(_DELETE_NAMESPACE, request, _reply, timeout)
+
+
+def import_namespace(
+    namespace: Sequence[str],
+    items: Iterable[Item | wire.Item] = (),
+    *,
+    config: wire.NamespaceConfig | None = None,
+    create_time: datetime.datetime | None = None,
+    timeout: float | None = None,
+) -> Upload[wire.Namespace]:
+    """Makes a namespace of the items that `list_items` returned, here or elsewhere, whole or not at
+    all. Give them with `order="oldest-first"` and `with_vectors=True`, so that their versions keep
+    their order. They keep their times, ttls and writers. Needs the rights `admin` and `write`.
+
+    Without `timeout` there is no deadline. A failed call is not repeated; ALREADY_EXISTS
+    `NAMESPACE_EXISTS` may mean that an earlier try succeeded. Another thread reads the iterable as
+    fast as the server takes the items, and stops when the call has ended. An exception from the
+    iterable is raised by the call, and nothing is made."""
+
+    def requests() -> Generator[wire.ImportNamespaceRequest, None, None]:
+        begin = wire.ImportNamespaceBegin(namespace=names(namespace), config=config)
+        if create_time is not None:
+            begin.create_time.FromDatetime(create_time)
+        yield wire.ImportNamespaceRequest(begin=begin)
+        some, size, count = wire.ImportNamespaceItems(), 0, 0
+        for item in items:
+            one = item.wire if isinstance(item, Item) else item
+            if size + one.ByteSize() > UPLOADED_BYTES or len(some.items) == UPLOADED_ITEMS:
+                yield wire.ImportNamespaceRequest(items=some)
+                some, size = wire.ImportNamespaceItems(), 0
+            some.items.append(one)
+            size += one.ByteSize()
+            count += 1
+        yield wire.ImportNamespaceRequest(items=some)
+        yield wire.ImportNamespaceRequest(end=wire.ImportNamespaceEnd(item_count=count))
+
+    return Upload(_IMPORT_NAMESPACE, requests, _namespace, timeout)
+
 
 
 def is_batch(call: Call[Any]) -> bool:
@@ -257,3 +298,4 @@ _UPDATE_NAMESPACE = Rpc("ItemService", "UpdateNamespace", wire.UpdateNamespaceRe
 _LIST_NAMESPACES = Rpc("ItemService", "ListNamespaces", wire.ListNamespacesResponse)
 _COPY_NAMESPACE = Rpc("ItemService", "CopyNamespace", wire.CopyNamespaceResponse)
 _DELETE_NAMESPACE = Rpc("ItemService", "DeleteNamespace", wire.DeleteNamespaceResponse)
+_IMPORT_NAMESPACE = Rpc("ItemService", "ImportNamespace", wire.ImportNamespaceResponse)

@@ -253,6 +253,7 @@ class Client:
     list_namespaces = _calls_for_pages(_item_calls.list_namespaces)
     copy_namespace = _calls_once(_item_calls.copy_namespace)
     delete_namespace = _calls_once(_item_calls.delete_namespace)
+    import_namespace = _calls_for_upload(_item_calls.import_namespace)
 
     server_info = _calls_once(_calls.server_info)
 
