@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import json
 import pathlib
 import random
 import socket
@@ -11,10 +12,11 @@ from collections.abc import Callable
 
 import grpc
 import pytest
+from google.protobuf.message import Message
 
 from support.access import METHODS, Caller, bearer, credential, request_of, write_credentials
 from support.blocks import block, every_turn, models_file
-from support.calls import assistant, memory, session_wire, user
+from support.calls import assistant, item_wire, memory, session_wire, user
 from support.http2 import DATA, END_STREAM, Connection, frame, prefixed
 from support.metrics import Series, scrape, value
 from support.model_server import ModelServer
@@ -43,7 +45,8 @@ class Mix:
         self._steps: tuple[Callable[[], None], ...] = (
             self.put, self.put, self.read, self.read, self.late, self.cancelled, self.garbage,
             self.any_method, self.half_a_request, self.unread_reply, self.half_a_stream,
-            self.half_an_import, self.worker_that_goes, self.swelling, self.stranger)
+            self.half_an_import, self.half_a_namespace, self.worker_that_goes, self.swelling,
+            self.stranger)
 
     def run(self) -> None:
         with self._channel:
@@ -138,8 +141,20 @@ class Mix:
         begin.begin.session_id = f"import{self._chance.randrange(1 << 30)}"
         items = session_wire.ImportSessionRequest()
         items.items.messages.extend(self.messages())
-        call = self._channel.stream_unary("/memoryd.v1.SessionService/ImportSession").future(
-            iter([begin.SerializeToString(), items.SerializeToString()]),
+        self.broken_off("SessionService/ImportSession", begin, items)
+
+    def half_a_namespace(self) -> None:
+        begin = item_wire.ImportNamespaceRequest()
+        begin.begin.namespace.append(f"import{self._chance.randrange(1 << 30)}")
+        items = item_wire.ImportNamespaceRequest()
+        for number, message in enumerate(self.messages()):
+            items.items.items.add(key=str(number), json=json.dumps(message.text),
+                                  vector=[1.0] * 256)
+        self.broken_off("ItemService/ImportNamespace", begin, items)
+
+    def broken_off(self, method: str, *requests: Message) -> None:
+        call = self._channel.stream_unary(f"/memoryd.v1.{method}").future(
+            iter([request.SerializeToString() for request in requests]),
             metadata=tuple(bearer(self._token)), timeout=30)
         if self._chance.random() < 0.5:
             call.cancel()

@@ -122,6 +122,32 @@ void RunConfig(std::string_view bytes) {
   if (!settings.ok()) RequireRefusal(settings.status());
 }
 
+// A step of an import. What is taken is what ListItems shows, and is taken again the same.
+void RunImport(std::string_view bytes) {
+  v1::ImportNamespaceRequest request;
+  const auto bound = ParsedBytes(bytes, *v1::ImportNamespaceRequest::descriptor());
+  if (!Read(bytes, request)) return;
+  // The memory taken for it suffices.
+  if (bound.ok()) Require(*bound >= static_cast<std::int64_t>(request.SpaceUsedLong()));
+  if (request.has_begin()) {
+    const auto begun = FromProto(request.begin(), "default");
+    if (!begun.ok()) return RequireRefusal(begun.status());
+    Require(begun->key.path.depth() >= 1 && begun->create_us >= 0);
+  }
+  if (!request.has_items()) return;
+  const int count = request.items().items_size();
+  const auto items = FromProto(*request.mutable_items(), 1, kItemBytes);
+  if (!items.ok()) return RequireRefusal(items.status());
+  Require(static_cast<int>(items->size()) == count);
+  for (const Item& item : *items) {
+    Require(item.create_us >= 0 && item.update_us >= 0 && item.expire_us >= 0);
+    ItemWrite write;
+    write.key = item.key;
+    write.content = item.content;
+    RequireStorable(write);
+  }
+}
+
 // A filter, a NUL, and a value that it is asked about.
 void RunFilter(std::string_view bytes) {
   const std::size_t end = std::min(bytes.find('\0'), bytes.size());
@@ -156,7 +182,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
   using Run = void (*)(std::string_view);
   static constexpr Run kRuns[] = {memoryd::RunBatch,      memoryd::RunList,   memoryd::RunSearch,
-                                  memoryd::RunNamespaces, memoryd::RunConfig, memoryd::RunFilter};
+                                  memoryd::RunNamespaces, memoryd::RunConfig, memoryd::RunFilter,
+                                  memoryd::RunImport};
   kRuns[data[0] % std::size(kRuns)](bytes);
   return 0;
 }

@@ -6,7 +6,7 @@ import dataclasses
 
 from google.protobuf.message import Message
 
-from support.calls import memory, session_wire, wire
+from support.calls import item_wire, memory, session_wire, wire
 
 from memoryd.v1 import filter_pb2 as filter_wire
 from memoryd.v1 import worker_service_pb2 as worker_wire
@@ -63,6 +63,9 @@ SWELLING = (
     Swelling("ImportSession", "items.messages", _delimited(
         session_wire.ImportSessionRequest, "items",
         _filled(_delimited(session_wire.ImportItems, "messages", b"")))),
+    Swelling("ImportNamespace", "items.items", _delimited(
+        item_wire.ImportNamespaceRequest, "items",
+        _filled(_delimited(item_wire.ImportNamespaceItems, "items", b"")))),
     Swelling("Attach", "hello.blocks", _delimited(
         worker_wire.AttachRequest, "hello",
         _filled(_delimited(worker_wire.WorkerHello, "blocks", b"")))),

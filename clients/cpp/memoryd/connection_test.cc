@@ -6,6 +6,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "memoryd/client.h"
 #include "memoryd/v1/block_service.grpc.pb.h"
+#include "memoryd/v1/item_service.grpc.pb.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
 #include "tests/support/fake_certificate.h"
@@ -89,6 +91,30 @@ class ImportService final : public v1::SessionService::Service {
   std::int64_t most = 100;
 };
 
+// Takes imports of namespaces, and says how many items came.
+class NamespaceImportService final : public v1::ItemService::Service {
+ public:
+  grpc::Status ImportNamespace(grpc::ServerContext* /*context*/,
+                               grpc::ServerReader<v1::ImportNamespaceRequest>* reader,
+                               v1::ImportNamespaceResponse* response) override {
+    ++calls;
+    v1::ImportNamespaceRequest request;
+    v1::Namespace& made = *response->mutable_namespace_();
+    std::int64_t count = 0;
+    while (reader->Read(&request)) {
+      if (request.has_begin()) *made.mutable_namespace_() = request.begin().namespace_();
+      count += request.items().items_size();
+      if (count > most) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "restarting");
+    }
+    made.set_item_count(count);
+    made.set_version(request.end().item_count());
+    return grpc::Status::OK;
+  }
+
+  std::atomic<int> calls = 0;
+  std::int64_t most = 100;
+};
+
 // Knows one fact.
 class FactService final : public v1::BlockService::Service {
  public:
@@ -116,6 +142,7 @@ class ConnectionTest : public testing::Test {
     builder.AddListeningPort("localhost:0", grpc::SslServerCredentials(tls), &tls_port_);
     builder.RegisterService(&service_);
     builder.RegisterService(&imports_);
+    builder.RegisterService(&namespaces_);
     builder.RegisterService(&facts_);
     server_ = builder.BuildAndStart();
     options_.target = absl::StrCat("127.0.0.1:", port);
@@ -126,6 +153,7 @@ class ConnectionTest : public testing::Test {
   int tls_port_ = 0;
   ScriptedService service_;
   ImportService imports_;
+  NamespaceImportService namespaces_;
   FactService facts_;
   std::unique_ptr<grpc::Server> server_;
   Options options_;
@@ -211,6 +239,35 @@ TEST_F(ConnectionTest, AnImportIsSentToItsEndOrUntilTheServerHasEnough) {
   };
   EXPECT_TRUE(absl::IsUnavailable(client.ImportSession(endless).status()));
   EXPECT_GT(begun, 0);
+}
+
+TEST_F(ConnectionTest, ANamespaceIsImportedInOneCallThatIsNotRepeated) {
+  const Client client(options_);
+  int made = 0;
+  const auto next = [&made](v1::ImportNamespaceRequest& request) {
+    EXPECT_EQ(request.step_case(), v1::ImportNamespaceRequest::STEP_NOT_SET) << "filled in anew";
+    if (made == 50) return false;
+    if (made == 0) request.mutable_begin()->add_namespace_("users");
+    if (made == 49) request.mutable_end()->set_item_count(48);
+    if (made > 0 && made < 49) request.mutable_items()->add_items()->set_key("k");
+    ++made;
+    return true;
+  };
+  const auto imported = client.ImportNamespace(next);
+  ASSERT_TRUE(imported.ok()) << imported.status();
+  EXPECT_EQ(imported->namespace_(0), "users");
+  EXPECT_EQ(imported->item_count(), 48);
+  EXPECT_EQ(imported->version(), 48);
+  EXPECT_EQ(namespaces_.calls, 1);
+
+  // It may have been done: it is not sent again.
+  namespaces_.most = 1;
+  const auto endless = [](v1::ImportNamespaceRequest& request) {
+    request.mutable_items()->add_items()->set_key("k");
+    return true;
+  };
+  EXPECT_TRUE(absl::IsUnavailable(client.ImportNamespace(endless).status()));
+  EXPECT_EQ(namespaces_.calls, 2);
 }
 
 TEST_F(ConnectionTest, AFactIsAddedUnderARequestId) {
