@@ -141,21 +141,10 @@ absl::Status Connection::StreamAll(
   return StatusOf(stream->Finish());
 }
 
-absl::StatusOr<std::unique_ptr<ImportCall>> Connection::BeginImport() {
-  auto context = std::make_unique<grpc::ClientContext>();
-  MEMORYD_RETURN_IF_ERROR(Prepare(*context));
-  context->set_deadline(gpr_inf_future(GPR_CLOCK_REALTIME));
-  return std::make_unique<ImportCall>(
-      channel_, target_, std::move(context),
-      [this](const grpc::Status& status) { return StatusOf(status); });
-}
-
-absl::StatusOr<v1::ImportSessionResponse> ImportCall::Finish() {
-  const WaitingLine waiting(target_);
-  if (open_) stream_->WritesDone();
-  absl::Status status = status_of_(stream_->Finish());
-  if (!status.ok()) return status;
-  return std::move(response_);
+absl::Status Connection::PrepareImport(grpc::ClientContext& context) const {
+  MEMORYD_RETURN_IF_ERROR(Prepare(context));
+  context.set_deadline(gpr_inf_future(GPR_CLOCK_REALTIME));
+  return absl::OkStatus();
 }
 
 }  // namespace memoryd::cli

@@ -4,6 +4,7 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <chrono>
 #include <functional>
@@ -18,7 +19,6 @@
 #include "cli/waiting_line.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
-#include "memoryd/v1/session_service.grpc.pb.h"
 
 namespace memoryd::cli {
 
@@ -31,35 +31,44 @@ struct ConnectionOptions {
   double timeout_s = 10;  // Of a call.
 };
 
-// One ImportSession under way. Not thread-safe.
+// One import under way: a stream of requests, and one reply. Not thread-safe.
+template <typename Request, typename Response>
 class ImportCall {
  public:
   using StatusOf = std::function<absl::Status(const grpc::Status&)>;
 
-  // Prepares a call of `target` on `channel` within `context`. `status_of` says how it failed.
-  ImportCall(const std::shared_ptr<grpc::Channel>& channel, std::string target,
+  // Begins `method` of `target` on `channel` within `context`. `status_of` says how it failed.
+  template <typename Stub>
+  ImportCall(std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*,
+                                                                          Response*),
+             const std::shared_ptr<grpc::Channel>& channel, std::string target,
              std::unique_ptr<grpc::ClientContext> context, StatusOf status_of)
       : target_(std::move(target)),
         status_of_(std::move(status_of)),
         context_(std::move(context)),
-        stub_(channel),
-        stream_(stub_.ImportSession(context_.get(), &response_)) {}
+        stream_((Stub(channel).*method)(context_.get(), &response_)) {}
 
   // Once the call has ended it sends nothing: Finish() tells why.
-  void Send(const v1::ImportSessionRequest& request) {
+  void Send(const Request& request) {
     const WaitingLine waiting(target_);
     if (open_) open_ = stream_->Write(request);
   }
+
   // Once.
-  absl::StatusOr<v1::ImportSessionResponse> Finish();
+  absl::StatusOr<Response> Finish() {
+    const WaitingLine waiting(target_);
+    if (open_) stream_->WritesDone();
+    absl::Status status = status_of_(stream_->Finish());
+    if (!status.ok()) return status;
+    return std::move(response_);
+  }
 
  private:
   const std::string target_;
   const StatusOf status_of_;
   const std::unique_ptr<grpc::ClientContext> context_;
-  v1::SessionService::Stub stub_;
-  v1::ImportSessionResponse response_;
-  const std::unique_ptr<grpc::ClientWriter<v1::ImportSessionRequest>> stream_;
+  Response response_;
+  const std::unique_ptr<grpc::ClientWriter<Request>> stream_;
   bool open_ = true;
 };
 
@@ -92,8 +101,18 @@ class Connection {
   absl::Status StreamAll(const v1::StreamAllRequest& request,
                          const std::function<absl::Status(const v1::StreamAllResponse&)>& read);
 
-  // Has all the time that it needs. The connection outlives it.
-  absl::StatusOr<std::unique_ptr<ImportCall>> BeginImport();
+  // Such as BeginImport(&v1::SessionService::Stub::ImportSession). Has all the time that it needs.
+  // The connection outlives it.
+  template <typename Stub, typename Request, typename Response>
+  absl::StatusOr<std::unique_ptr<ImportCall<Request, Response>>> BeginImport(
+      std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*,
+                                                                   Response*)) {
+    auto context = std::make_unique<grpc::ClientContext>();
+    MEMORYD_RETURN_IF_ERROR(PrepareImport(*context));
+    return std::make_unique<ImportCall<Request, Response>>(
+        method, channel_, target_, std::move(context),
+        [this](const grpc::Status& status) { return StatusOf(status); });
+  }
 
   // Whether a call waits for a server that can't be reached, until its time is over, rather than
   // fails at once.
@@ -103,6 +122,7 @@ class Connection {
   Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel);
 
   absl::Status Prepare(grpc::ClientContext& context, std::chrono::milliseconds more = {}) const;
+  absl::Status PrepareImport(grpc::ClientContext& context) const;
   absl::Status StatusOf(const grpc::Status& status) const;
 
   const std::string target_;

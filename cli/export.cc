@@ -10,15 +10,18 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "cli/export_file.h"
 #include "cli/export_lines.h"
+#include "cli/namespace_text.h"
 #include "cli/pages.h"
 #include "cli/progress.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "memoryd/v1/item_service.grpc.pb.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
 #include "memoryd/v1/session_service.grpc.pb.h"
 
@@ -34,6 +37,7 @@ constexpr milliseconds kLongestPause(30'000);
 
 struct Arguments {
   std::vector<std::string> session_ids;
+  std::string name_space;
   bool all = false;
   std::string output;
 };
@@ -68,11 +72,27 @@ class Exporter {
   Exporter(Connection& connection, ExportFile& file, bool tells)
       : connection_(connection), file_(file), tells_(tells) {}
 
-  absl::Status Begin() {
-    return file_.Write(fmt::format(R"({{"memoryd_export":{}}})", kExportFormat));
+  // `format`: what ends up in it beside sessions.
+  absl::Status Begin(int format) {
+    format_ = format;
+    return file_.Write(fmt::format(R"({{"memoryd_export":{}}})", format_));
   }
 
-  absl::Status ExportAll() {
+  // The format of an export of all. What is made later than this is no part of it.
+  absl::StatusOr<int> FormatOfAll() {
+    v1::ListNamespacesRequest request;
+    request.set_include_empty(true);
+    request.set_page_size(1);
+    do {
+      MEMORYD_ASSIGN_OR_RETURN(const auto page,
+                               Call(&v1::ItemService::Stub::ListNamespaces, request));
+      if (page.namespaces_size() > 0) return kNamespacesFormat;
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    return kSessionsFormat;
+  }
+
+  absl::Status ExportAllSessions() {
     v1::ListSessionsRequest request;
     request.set_page_size(kPageSize);
     do {
@@ -94,24 +114,48 @@ class Exporter {
     auto response = Call(&v1::SessionService::Stub::GetSession, request);
     if (!response.ok()) return InContext(session_id, response.status());
     MEMORYD_RETURN_IF_ERROR(WriteSession(response->session()));
-    ++sessions_;
+    ++counts_.sessions;
     if (const absl::Status status = Stream(response->session()); !status.ok()) {
       return InContext(session_id, status);
     }
     return absl::OkStatus();
   }
 
-  absl::Status End() { return file_.Write(fmt::format(R"({{"end":{}}})", Counts())); }
-
-  // A JSON object.
-  std::string Counts() const {
-    return fmt::format(R"({{"sessions":{},"messages":{},"contents":{}}})", sessions_, messages_,
-                       contents_);
+  // The namespaces whose paths begin with `prefix`, by path.
+  absl::Status ExportNamespaces(const std::vector<std::string>& prefix) {
+    v1::ListNamespacesRequest request;
+    request.set_include_empty(true);
+    request.set_page_size(kPageSize);
+    if (!prefix.empty()) {
+      request.add_matches()->mutable_names()->Add(prefix.begin(), prefix.end());
+    }
+    do {
+      MEMORYD_ASSIGN_OR_RETURN(const auto page,
+                               Call(&v1::ItemService::Stub::ListNamespaces, request));
+      for (const v1::Namespace& one : page.namespaces()) {
+        const std::string name = NamespaceText(one.namespace_());
+        const absl::Status status = ExportNamespace(one, name);
+        // Deleted since it was listed.
+        if (status.ok() || absl::IsNotFound(status)) continue;
+        return InContext(name, status);
+      }
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    return absl::OkStatus();
   }
 
+  absl::Status End() {
+    return file_.Write(fmt::format(R"({{"end":{{{}}}}})", counts_.ToJsonFields(format_)));
+  }
+
+  const ExportCounts& counts() const { return counts_; }
+
+  // A JSON object.
+  std::string Counts() const { return fmt::format("{{{}}}", counts_.ToJsonFields(format_)); }
+
   std::string CountsForPeople() const {
-    return fmt::format("{} sessions, {} messages, {} contents, {:.1f} MiB", sessions_, messages_,
-                       contents_, static_cast<double>(file_.bytes()) / (1 << 20));
+    return fmt::format("{}, {:.1f} MiB", counts_.ForPeople(),
+                       static_cast<double>(file_.bytes()) / (1 << 20));
   }
 
  private:
@@ -133,8 +177,8 @@ class Exporter {
   }
 
   absl::Status Write(std::string_view name, const google::protobuf::Message& message) {
-    MEMORYD_ASSIGN_OR_RETURN(const std::string json, ToJson(message));
-    return file_.Write(fmt::format("{{\"{}\":{}}}", name, json));
+    MEMORYD_ASSIGN_OR_RETURN(std::string json, ToJson(message));
+    return file_.Write(fmt::format("{{\"{}\":{}}}", name, WithSignedZeros(std::move(json))));
   }
 
   // What a copy has too: not what this store alone knows, nor counts that the lines show.
@@ -154,8 +198,8 @@ class Exporter {
     for (const v1::Content& content : page.contents()) {
       MEMORYD_RETURN_IF_ERROR(Write("content", content));
     }
-    messages_ += page.messages_size();
-    contents_ += page.contents_size();
+    counts_.messages += page.messages_size();
+    counts_.contents += page.contents_size();
     of_session_ += page.messages_size() + page.contents_size();
     if (!tells_) return absl::OkStatus();
     progress_.Show([&] {
@@ -191,35 +235,106 @@ class Exporter {
     }
   }
 
+  // As WriteSession().
+  absl::Status WriteNamespace(const v1::Namespace& one) {
+    v1::Namespace told;
+    *told.mutable_namespace_() = one.namespace_();
+    *told.mutable_config() = one.config();
+    *told.mutable_create_time() = one.create_time();
+    return Write("namespace", told);
+  }
+
+  absl::Status WriteItems(v1::ListItemsResponse& page) {
+    for (v1::Item& item : *page.mutable_items()) {
+      item.clear_namespace_();
+      item.clear_version();
+      MEMORYD_RETURN_IF_ERROR(Write("item", item));
+    }
+    counts_.items += page.items_size();
+    return absl::OkStatus();
+  }
+
+  absl::Status ExportNamespace(const v1::Namespace& listed, const std::string& name) {
+    v1::GetNamespaceRequest get;
+    *get.mutable_namespace_() = listed.namespace_();
+    MEMORYD_ASSIGN_OR_RETURN(const auto response, Call(&v1::ItemService::Stub::GetNamespace, get));
+    MEMORYD_RETURN_IF_ERROR(WriteNamespace(response.namespace_()));
+    ++counts_.namespaces;
+    const std::int64_t before = counts_.items;
+    v1::ListItemsRequest request;
+    *request.mutable_namespace_() = listed.namespace_();
+    request.set_order(v1::ITEM_ORDER_OLDEST_FIRST);
+    request.set_page_size(kPageSize);
+    request.set_with_vectors(true);
+    request.set_refresh_ttl(false);
+    do {
+      MEMORYD_ASSIGN_OR_RETURN(auto page, Call(&v1::ItemService::Stub::ListItems, request));
+      MEMORYD_RETURN_IF_ERROR(WriteItems(page));
+      if (tells_) {
+        progress_.Show([&] {
+          const std::int64_t total = std::max(response.namespace_().item_count(), 1L);
+          const std::int64_t share = std::min((counts_.items - before) * 100 / total, 100L);
+          return fmt::format("{}; {} % of {}", CountsForPeople(), share, name);
+        });
+      }
+      request.set_page_token(page.next_page_token());
+    } while (!request.page_token().empty());
+    return absl::OkStatus();
+  }
+
   Connection& connection_;
   ExportFile& file_;
   const bool tells_;
+  int format_ = kSessionsFormat;
   Progress progress_;
   Attempts attempts_;
-  std::int64_t sessions_ = 0;
-  std::int64_t messages_ = 0;
-  std::int64_t contents_ = 0;
+  ExportCounts counts_;
   std::int64_t of_session_ = 0;
 };
 
-absl::Status Export(Connection& connection, Printer& printer, const Arguments& arguments) {
-  if (arguments.all != arguments.session_ids.empty()) {
-    return absl::InvalidArgumentError("export: needs ids of sessions, or --all without any");
+absl::Status Check(const Arguments& arguments) {
+  const bool chooses = !arguments.session_ids.empty() || !arguments.name_space.empty();
+  if (arguments.all == chooses) {
+    return absl::InvalidArgumentError(
+        "export: needs ids of sessions, --namespace or both, or --all without any");
   }
   if (std::set(arguments.session_ids.begin(), arguments.session_ids.end()).size() !=
       arguments.session_ids.size()) {
     return absl::InvalidArgumentError("export: an id is given twice");
   }
+  return absl::OkStatus();
+}
+
+absl::Status ExportChosen(Exporter& exporter, const Arguments& arguments) {
+  if (arguments.all) {
+    MEMORYD_ASSIGN_OR_RETURN(const int format, exporter.FormatOfAll());
+    MEMORYD_RETURN_IF_ERROR(exporter.Begin(format));
+    MEMORYD_RETURN_IF_ERROR(exporter.ExportAllSessions());
+    return format == kNamespacesFormat ? exporter.ExportNamespaces({}) : absl::OkStatus();
+  }
+  std::vector<std::string> prefix;
+  if (!arguments.name_space.empty()) {
+    MEMORYD_ASSIGN_OR_RETURN(prefix, ParseNamespace(arguments.name_space));
+  }
+  MEMORYD_RETURN_IF_ERROR(exporter.Begin(prefix.empty() ? kSessionsFormat : kNamespacesFormat));
+  for (const std::string& session_id : arguments.session_ids) {
+    MEMORYD_RETURN_IF_ERROR(exporter.Export(session_id));
+  }
+  if (prefix.empty()) return absl::OkStatus();
+  MEMORYD_RETURN_IF_ERROR(exporter.ExportNamespaces(prefix));
+  if (exporter.counts().namespaces > 0) return absl::OkStatus();
+  return absl::NotFoundError(
+      fmt::format("--namespace: there is no {}, and none below it", arguments.name_space));
+}
+
+absl::Status Export(Connection& connection, Printer& printer, const Arguments& arguments) {
+  MEMORYD_RETURN_IF_ERROR(Check(arguments));
   MEMORYD_ASSIGN_OR_RETURN(const auto file, ExportFile::Create(arguments.output));
   std::string counts;
   {
     // Lines that go to the terminal tell enough themselves.
     Exporter exporter(connection, *file, !arguments.output.empty() || printer.width() == 0);
-    MEMORYD_RETURN_IF_ERROR(exporter.Begin());
-    if (arguments.all) MEMORYD_RETURN_IF_ERROR(exporter.ExportAll());
-    for (const std::string& session_id : arguments.session_ids) {
-      MEMORYD_RETURN_IF_ERROR(exporter.Export(session_id));
-    }
+    MEMORYD_RETURN_IF_ERROR(ExportChosen(exporter, arguments));
     MEMORYD_RETURN_IF_ERROR(exporter.End());
     counts = printer.json() ? exporter.Counts() : exporter.CountsForPeople();
   }
@@ -232,12 +347,17 @@ absl::Status Export(Connection& connection, Printer& printer, const Arguments& a
 
 void AddExport(CLI::App& app, Invocation& invocation) {
   const auto arguments = std::make_shared<Arguments>();
-  CLI::App& command = AddCommand(app, "export", "Writes sessions as JSON lines: docs/EXPORT.md.",
-                                 invocation, [arguments](Connection& connection, Printer& printer) {
-                                   return Export(connection, printer, *arguments);
-                                 });
+  CLI::App& command =
+      AddCommand(app, "export", "Writes sessions and items as JSON lines: docs/EXPORT.md.",
+                 invocation, [arguments](Connection& connection, Printer& printer) {
+                   return Export(connection, printer, *arguments);
+                 });
   command.add_option("SESSION", arguments->session_ids, "Ids of the sessions.");
-  command.add_flag("--all", arguments->all, "All sessions of the tenant.");
+  command.add_flag("--all", arguments->all, "All sessions and namespaces of the tenant.");
+  command
+      .add_option("--namespace", arguments->name_space,
+                  "A namespace of items and those below it; * for any name.")
+      ->type_name("PATH");
   command
       .add_option("--output", arguments->output,
                   "File to write, replaced when the export is complete; none: standard output.")

@@ -14,7 +14,7 @@ from support.blocks import block, field_of
 from support.calls import Calls, assistant, memory, note, reason, refusal, session_wire, user
 from support.paths import BINARY
 from support.server import Server
-from support.stores import fresh_store
+from support.stores import OTHER, fresh_store
 
 ALREADY_EXISTS = grpc.StatusCode.ALREADY_EXISTS
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -22,7 +22,6 @@ NOT_FOUND = grpc.StatusCode.NOT_FOUND
 SMALL = memory.SessionConfig(token_limit=100, token_flush_size=1, tokenizer="whitespace",
                              chat_history_token_ratio=0.3)
 ARCHIVED = memory.MESSAGE_STATUS_ARCHIVED
-OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
 
 
 def command(target: str, *arguments: str, code: int = 0, given: str | None = None) -> str:
@@ -148,7 +147,7 @@ def test_a_file_that_is_not_whole_makes_nothing(store_kind, tmp_path):
         for wrong, said in ((lines[:-1], "line 3: the export ends without its `end`"),
                             (lines[1:], "line 1: is no export"),
                             ([*lines[:2], lines[-1]], "there were"),
-                            (['{"memoryd_export":2}\n', *lines[1:]], "format 2")):
+                            (['{"memoryd_export":3}\n', *lines[1:]], "format 3")):
             file.write_text("".join(wrong))
             assert said in command(server.target, "import", str(file), code=2)
             assert not calls.ListSessions().sessions

@@ -278,7 +278,9 @@ def test_what_goes_wrong_is_one_line(commands, session_id, tmp_path):
     assert commands.fails(2, "sessions", "show", "a\nb").startswith("INVALID_ARGUMENT INVALID_FIELD: ")
     for arguments in (("sessions",), ("sessions", "burn"), ("sessions", "show"),
                       ("sessions", "list", "--colour"), ("info", "--timeout", "0"), ("export",),
-                      ("export", "a", "--all"), ("export", "a", "a")):
+                      ("export", "a", "--all"), ("export", "a", "a"),
+                      ("export", "--namespace", "a", "--all"),
+                      ("export", "--namespace", "[1]")):
         commands.fails(2, *arguments)
     nowhere = f"unix:{tmp_path}/nobody"
     assert commands.fails(4, "info", "--target", nowhere) == (

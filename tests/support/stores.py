@@ -12,6 +12,7 @@ from support.pgbouncer import PORT_VARIABLE
 from support.postgres import at_port, temporary_database
 
 STORES = ("sqlite", "postgresql")
+OTHER = {"sqlite": "postgresql", "postgresql": "sqlite"}
 
 
 @contextlib.contextmanager
