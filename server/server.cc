@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +27,7 @@
 #include "server/ops/build_info.h"
 #include "server/ops/metrics.h"
 #include "server/rpc/parse_request.h"
+#include "server/setting_table.h"
 
 namespace memoryd {
 namespace {
@@ -41,6 +44,13 @@ constexpr std::chrono::milliseconds kLastLine(250);
 std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
   if (file.empty()) {
     spdlog::info("word_vectors is off: Query ranks by words alone");
+    return nullptr;
+  }
+  std::error_code error;
+  if (file == DefaultWordVectors() && !std::filesystem::exists(file, error)) {
+    spdlog::info(
+        "no word vectors came with this build: Query ranks by words alone; see the setting "
+        "word_vectors");
     return nullptr;
   }
   absl::StatusOr<std::shared_ptr<const WordVectors>> vectors = WordVectors::Load(file);

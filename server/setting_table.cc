@@ -397,7 +397,7 @@ constexpr std::array kSettings = {
             "`../share/memoryd` beside the binary"},
     Setting{"word_vectors",
             "File of word vectors, by which Query finds similar words, .safetensors, or off.",
-            [] { return DefaultVocabularyDirectory() + "/l2_supercat_256.safetensors"; },
+            &DefaultWordVectors,
             [](Config& c, const std::string& v) {
               c.word_vectors = v == "off" ? "" : v;
               return std::string(v.empty() ? "must be a file or off" : "");
@@ -452,6 +452,10 @@ constexpr std::array kSettings = {
 }  // namespace
 
 std::span<const Setting> SettingTable() { return kSettings; }
+
+std::string DefaultWordVectors() {
+  return DefaultVocabularyDirectory() + "/l2_supercat_256.safetensors";
+}
 
 std::string FlagOf(const Setting& setting) {
   std::string flag = fmt::format("--{}", setting.name);

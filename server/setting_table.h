@@ -30,6 +30,9 @@ inline constexpr std::string_view kTenantPrefix = "tenant_";
 // stand before it.
 std::span<const Setting> SettingTable();
 
+// The file that `word_vectors` names unless it is set; a release may come without it.
+std::string DefaultWordVectors();
+
 // `--cache-mib`, `MEMORYD_CACHE_MIB`.
 std::string FlagOf(const Setting& setting);
 std::string VariableOf(const Setting& setting);

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -134,6 +135,19 @@ def test_the_reference_has_every_setting_and_its_default():
              "vocabulary_dir": "../share/memoryd beside the binary",
              "word_vectors": "../share/memoryd/l2_supercat_256.safetensors beside the binary"}
     assert documented_settings() == {**told, **words}
+
+
+def test_only_vectors_that_were_asked_for_are_missed(tmp_path):
+    binary = tmp_path / "bin/memoryd"
+    binary.parent.mkdir()
+    shutil.copy(BINARY, binary)
+    vocabularies = BINARY.parent.parent / "share/memoryd"
+    for asked, level in (((), "info"), ((f"--word-vectors={tmp_path}/none.safetensors",), "warning")):
+        with Server("sqlite::memory:", binary=binary,
+                    arguments=[f"--vocabulary-dir={vocabularies}", *asked]) as server:
+            server.stop()
+            said = [line for line in server.output().splitlines() if "no word vectors" in line]
+            assert len(said) == 1 and level in said[0], server.output()
 
 
 def test_the_reference_is_what_the_binary_says():
