@@ -81,6 +81,10 @@ for store in sqlite postgresql; do
   MEMORYD_TEST_BINARY=$PWD/build/bin/memoryd_failpoints $results step "torture, $store" \
     build/venv/bin/python tests/torture/run.py --failpoints --seconds 60 --store "$store"
 done
+# The Connect protocol's own suite and clients on the HTTP port, as in `make test-http`. They are downloaded
+# once; a step fails where a registry can't be reached.
+$results step "Connect's suite" tests/conformance/connect.sh
+$results step "Connect's clients" tests/conformance/connect_clients.sh
 # Adapters of frameworks that have environments of their own, which would take `make test` past its time.
 for name in google-adk agent-framework strands; do
   $results step "fresh install of $name" build/venv/bin/python tests/clients/fresh_install.py --extras "$name"

