@@ -110,9 +110,10 @@ test-upstream: environment
 	@$(python) tests/upstream/autogen.py
 	@$(python) tests/upstream/openai_agents.py $(ARGS)
 
-## Test in full the frameworks that have environments of their own. ADK=checkout: its own tests too
+## Test in full the frameworks with environments of their own. ADK=checkout, AGENT_FRAMEWORK=checkout
 # Each compares 2,000 random calls with the library's own store, and kills its example at each call.
-# The checkout is one of google/adk-python. CrewAI's fresh install, of a gigabyte, is here and not in CI.
+# The checkouts are of google/adk-python and microsoft/agent-framework. CrewAI's fresh install, of a
+# gigabyte, is here and not in CI.
 test-frameworks: environment
 	@for file in tests/frameworks/test_*.py; do \
 		name=$${file#tests/frameworks/test_}; \
@@ -122,6 +123,9 @@ test-frameworks: environment
 	@$(python) tests/clients/fresh_install.py --extras crewai
 ifdef ADK
 	@$(python) tests/upstream/google_adk.py $(ADK)
+endif
+ifdef AGENT_FRAMEWORK
+	@$(python) tests/upstream/microsoft_agents.py $(AGENT_FRAMEWORK)
 endif
 
 ## Restart the server under a client again and again. PUTS=10000 RESTARTS=20

@@ -92,6 +92,8 @@ done
 for name in crewai google_adk agent_framework strands; do
   $with_postgres $results step "$name" build/venv/bin/python tests/frameworks/run.py "$name"
 done
+$results step 'tests of strands-agents' build/frameworks/strands/bin/python \
+  tests/upstream/strands_agents.py
 $results step 'each framework with each other' build/venv/bin/python tests/frameworks/matrix.py
 # Each of these takes half an hour on a slow machine. CHECK_UNTIL is a time in seconds since 1970: what
 # has not begun by then is left out, and the summary says so.

@@ -13,6 +13,7 @@ from typing import Any
 import agents
 import agents.extensions.memory
 import agents.extensions.memory.async_sqlite_session
+import agents.extensions.memory.redis_session
 import agents.extensions.memory.sqlalchemy_session
 import agents.memory.sqlite_session
 
@@ -66,10 +67,26 @@ class EngineSession(MemorydSession):
         return made
 
 
+class RedisSession(MemorydSession):
+    """A session of memoryd in the place of one in Redis."""
+
+    def __init__(
+        self, session_id: str, *, redis_client: Any, key_prefix: str = "", ttl: int | None = None,
+        session_settings: Any = None,
+    ) -> None:
+        self.client = redis_client  # Lives as long, so that no other has its identity.
+        super().__init__(_id(session_id, id(redis_client), key_prefix),
+                         session_settings=session_settings)
+
+    async def close(self) -> None:
+        """The client is the test's, and stays."""
+
+
 _REPLACED = {
     agents.memory.sqlite_session.SQLiteSession: Session,
     agents.extensions.memory.async_sqlite_session.AsyncSQLiteSession: AsyncSession,
     agents.extensions.memory.sqlalchemy_session.SQLAlchemySession: EngineSession,
+    agents.extensions.memory.redis_session.RedisSession: RedisSession,
 }
 
 
