@@ -10,10 +10,11 @@ from collections.abc import Iterator
 import pytest
 
 import memoryd
-from memoryd import Client, MemorydError, message
+from memoryd import AsyncClient, Client, MemorydError, message
 from memoryd._adapters import outcomes, session_steps
 from memoryd._adapters.connections import connection_of
 from memoryd._connection import Connection
+from memoryd._steps import together
 from memoryd.v1 import memory_pb2 as proto
 
 THREADS = 4
@@ -92,6 +93,30 @@ def test_no_two_callers_pop_the_same(client, session_id):
         popped = list(threads.map(lambda _: pop(client, session_id), range(MESSAGES)))
     assert collections.Counter(popped) == collections.Counter(ids)
     assert pop(client, session_id) is None
+
+
+def test_two_reads_together_return_both_or_the_error_of_one(server, client, session_id):
+    first, second = add(client, session_id, message("user", "a"), message("user", "b"))
+
+    def run(asked: str) -> list[str]:
+        async def run() -> list[list[str]]:
+            async with AsyncClient(server.target) as async_client:
+                return await async_client._steps(read(asked))
+
+        found = client._steps(read(asked))
+        assert found == asyncio.run(run())
+        return found
+
+    def read(asked: str):
+        try:
+            newest, every = yield from together(
+                session_steps.newest(session_id, 1), session_steps.every(asked))
+        except MemorydError as error:
+            return [error.field]
+        return [one.message_id for one in (*newest, *every)]
+
+    assert run(session_id) == [second, first, second]
+    assert run("") == ["session_id"]
 
 
 def test_the_newest_are_read_from_the_end(client, session_id):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import copy
 import datetime
 import enum
@@ -29,7 +30,7 @@ from support import paths
 from support.server import Server
 from support.stores import fresh_store
 
-from memoryd import Client, MemorydError
+from memoryd import AsyncClient, Client, MemorydError
 from memoryd.google_adk import (
     Connection,
     MemorydMemoryService,
@@ -390,6 +391,77 @@ def test_two_services_see_each_others_events(server, app):
         await first.append_event(session, text("two"))
         found = await second.get_session(app_name=app, user_id="ann", session_id="s")
         assert len(found.events) == 2
+
+    run(use())
+
+
+@pytest.mark.parametrize("first", ("state", "events"))
+def test_an_event_that_comes_between_the_two_reads_of_a_load_is_seen(server, app, first, monkeypatch):
+    names = {"app_name": app, "user_id": "ann", "session_id": "s"}
+    service, other = (MemorydSessionService(server.target) for _ in range(2))
+
+    def event(said: str) -> Event:
+        return text(said, actions=EventActions(state_delta={"last": said}))
+
+    async def use() -> None:
+        session = await other.create_session(**names)
+        await other.append_event(session, event("one"))
+
+        def apart(*reads: Any) -> Any:
+            found = [None, None]
+            for at in (0, 1) if first == "state" else (1, 0):
+                found[at] = yield from reads[at]
+                if not later:
+                    later.append(pool.submit(asyncio.run, other.append_event(session, event("two"))))
+                    later[0].result()
+            return tuple(found)
+
+        later: list[Any] = []
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            monkeypatch.setattr("memoryd.google_adk.session_service.together", apart)
+            found = await service.get_session(**names)
+        assert [one.content.parts[0].text for one in found.events] == ["one", "two"]
+        assert found.state == {"last": "two"}
+        await service.append_event(found, event("three"))
+        with pytest.raises(StaleSessionError):
+            await other.append_event(session, event("four"))
+
+    run(use())
+
+
+def test_a_load_of_a_session_that_only_adk_writes_is_two_calls(server, app, monkeypatch):
+    names = {"app_name": app, "user_id": "ann", "session_id": "s"}
+    service = MemorydSessionService(server.target)
+    attempt = AsyncClient._attempt
+    paths: list[str] = []
+
+    async def counted(self: AsyncClient, call: Any) -> Any:
+        paths.append(call.rpc.path.rpartition("/")[2])
+        return await attempt(self, call)
+
+    async def load() -> Session:
+        paths.clear()
+        found = await service.get_session(**names)
+        assert found.state == {"a": 1}
+        return found
+
+    async def use() -> None:
+        session = await service.create_session(**names)
+        await service.append_event(session, text("one", actions=EventActions(state_delta={"a": 1})))
+        monkeypatch.setattr(AsyncClient, "_attempt", counted)
+        await load()
+        assert sorted(paths) == ["BatchItems", "GetAll"]
+        with Client(server.target) as client:  # The session's revision rises.
+            added, = client.put(
+                session_name(app, "ann", "s"), [{"role": "user", "content": "hi"}]).message_ids
+            client.delete_message(session_name(app, "ann", "s"), added)
+            found = await load()
+            assert len(paths) == 2
+            await service.append_event(found, text("two"))
+            client.put(session_name(app, "ann", "s"), [{"role": "user", "content": "hi"}])
+        assert len((await load()).events) == 3 and len(paths) > 2
+        await service.append_event(await load(), text("three"))
+        assert len((await load()).events) == 4 and len(paths) == 2
 
     run(use())
 

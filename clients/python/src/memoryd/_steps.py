@@ -11,16 +11,32 @@ from memoryd.errors import MemorydError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+@dataclasses.dataclass(frozen=True)
+class Together:
+    """Steps that read, and need not wait for each other. What comes of them is a list of their
+    results, or the first one's error of those that failed."""
+
+    steps: tuple[Generator[Any, Any, Any], ...]
+
+
 # Yields each call, is sent what comes of it, or thrown its error, and returns the result of all.
-Steps: TypeAlias = Generator[_calls.Call[Any], Any, Result]
+Steps: TypeAlias = Generator[_calls.Call[Any] | Together, Any, Result]
 
 
 @dataclasses.dataclass(frozen=True)
 class Step:
     """The next call, or None and the `result` of all."""
 
-    call: _calls.Call[Any] | None
+    call: _calls.Call[Any] | Together | None
     result: Any = None
+
+
+def together(one: Steps[Item], other: Steps[Result]) -> Steps[tuple[Item, Result]]:
+    """Returns the results of both. The server may answer the calls of the two in any order."""
+    first, second = yield Together((one, other))
+    return first, second
 
 
 def every(pages: _calls.Pages[Item]) -> Steps[list[Item]]:

@@ -219,12 +219,23 @@ class AsyncClient:
 
     server_info = _calls_once(_calls.server_info)
 
+    async def _together(self, call: _steps.Together) -> list[Any]:
+        found = await asyncio.gather(*map(self._steps, call.steps), return_exceptions=True)
+        for one in found:
+            if isinstance(one, BaseException):
+                raise one
+        return found
+
     async def _steps(self, steps: _steps.Steps[Result]) -> Result:
         step = _steps.first(steps)
         while step.call is not None:
             try:
-                send = self._gatherer.call if _item_calls.is_batch(step.call) else self._call
-                reply = await send(step.call)
+                if isinstance(step.call, _steps.Together):
+                    reply = await self._together(step.call)
+                elif _item_calls.is_batch(step.call):
+                    reply = await self._gatherer.call(step.call)
+                else:
+                    reply = await self._call(step.call)
             except MemorydError as error:
                 step = _steps.after_error(steps, error)
             else:

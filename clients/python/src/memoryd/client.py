@@ -261,7 +261,9 @@ class Client:
         step = _steps.first(steps)
         while step.call is not None:
             try:
-                reply = self._call(step.call)
+                reply = (
+                    [*map(self._steps, step.call.steps)]
+                    if isinstance(step.call, _steps.Together) else self._call(step.call))
             except MemorydError as error:
                 step = _steps.after_error(steps, error)
             else:

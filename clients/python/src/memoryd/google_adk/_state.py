@@ -5,12 +5,15 @@ A user of an app is a namespace, so that the user's state and a session's own ch
     (*base, APP)          state             {"k": 1}
     (*base, APP, USER)    state             {"k": 1}
                           session/ID        {"state": {...}, "user": ..., "id": ...}
-                          session/ID/seen   {"position": 7, "update_time": ...}
+                          session/ID/seen   {"position": 7, "revision": 9, "update_time": ...}
 
 An event is stored first, with its changes of state, and then what it changes. `position` is that of
 the last event whose changes are in the state. A reader that finds a later one, after a crash
 between the two, makes its changes. Who changes any of the state writes `seen` too, under the
 condition that nobody has: most events change nothing, and write nothing else.
+
+`revision` is one that the session had while no message was after `position`. A reader that finds
+none after it need not ask for the revision. If it has risen, an append is refused, and asks.
 """
 
 from __future__ import annotations
@@ -81,6 +84,7 @@ class Stored:
     user: Dict
     app: Dict
     position: int = 0
+    revision: int = 0
     update_time: float = 0.0
     versions: Versions = _NONE
 
@@ -127,7 +131,7 @@ def read(place: Place) -> Steps[Stored]:
              for outcome in outcomes for result in items.results(outcome)]
     seen, record, user, app = (item.value if item else {} for item in found)
     return Stored(place, record.get("state", {}), user, app, seen.get("position", 0),
-                  seen.get("update_time", 0.0),
+                  seen.get("revision", 0), seen.get("update_time", 0.0),
                   Versions(*(item.wire.version if item else 0 for item in found)))
 
 
@@ -138,7 +142,8 @@ def listed(base: tuple[str, ...], path: Sequence[str], app: Dict) -> Steps[list[
         _item_calls.list_items(path, key_prefix=SESSIONS, page_size=1000)))}
     return [
         Stored(Place(base, record["user"], record["id"]), record["state"],
-               user.value if user else {}, app, seen["position"], seen["update_time"])
+               user.value if user else {}, app, seen["position"],
+               update_time=seen["update_time"])
         for key, record in found.items()
         if not key.endswith(_SEEN) and (seen := found.get(key + _SEEN))]
 
@@ -159,13 +164,13 @@ def write(stored: Stored, touched: set[str]) -> Steps[int]:
     if "user" in touched:
         operations.append(_put(STATE, stored.user, versions.user))
     return (yield from _seen(
-        place, stored.position, stored.update_time, versions.seen, operations))
+        place, stored.position, stored.revision, stored.update_time, versions.seen, operations))
 
 
-def saw(place: Place, position: int, time: float, version: int) -> Steps[int]:
+def saw(place: Place, position: int, revision: int, time: float, version: int) -> Steps[int]:
     """Stores that an event which changes no state was seen. Returns the new version of `seen`; 0
     if it is no longer the one that is given."""
-    return (yield from _seen(place, position, time, version, []))
+    return (yield from _seen(place, position, revision, time, version, []))
 
 
 def delete(place: Place) -> Steps[None]:
@@ -174,10 +179,11 @@ def delete(place: Place) -> Steps[None]:
 
 
 def _seen(
-    place: Place, position: int, time: float, version: int,
+    place: Place, position: int, revision: int, time: float, version: int,
     others: Sequence[wire.ItemOperation],
 ) -> Steps[int]:
-    seen = _put(place.seen, {"position": position, "update_time": time}, version)
+    seen = _put(place.seen, {
+        "position": position, "revision": revision, "update_time": time}, version)
     config = wire.NamespaceConfig(subject=place.user_id) if place.is_subject else None
     done = yield from _batch(place.of_user, [seen, *others], config)
     return int(done[0].put.version) if done else 0

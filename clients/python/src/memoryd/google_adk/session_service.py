@@ -21,7 +21,7 @@ from memoryd._adapters.connections import connection_of
 from memoryd._adapters.names import MAX_NAME_BYTES, quoted
 from memoryd._adapters.outcomes import ended
 from memoryd._connection import Connection
-from memoryd._steps import Steps, every
+from memoryd._steps import Steps, every, together
 from memoryd.errors import MemorydError
 from memoryd.google_adk import _state
 from memoryd.google_adk._events import FORM
@@ -166,27 +166,51 @@ class MemorydSessionService(BaseSessionService):
         self, place: _state.Place, app_name: str, config: GetSessionConfig
     ) -> Steps[Session | None]:
         name = session_name(app_name, place.user_id, place.session_id)
+        back = session_steps.Backwards(name, _PAGE)
+        stored, _ = yield from together(_state.read(place), back.page())
+        if _is_up_to(stored, back.messages):
+            events = yield from self._read(back, stored, config)
+            # Else the session was replaced between two pages.
+            if _is_up_to(stored, back.messages):
+                return _session(
+                    app_name, stored, _chosen(events, config),
+                    Marker(stored.revision, stored.position, stored.versions.seen))
+        return (yield from self._loaded_in_order(name, stored, app_name, config))
+
+    def _loaded_in_order(
+        self, name: str, stored: _state.Stored, app_name: str, config: GetSessionConfig
+    ) -> Steps[Session | None]:
+        """Reads the revision after the state, and then the messages: these have all events whose
+        changes are in the state, and all that the revision knows of."""
         while True:
-            stored = yield from _state.read(place)
             revision = yield from session_steps.revision_of(name)
             if not stored.exists and revision is None:
                 return None
             back = session_steps.Backwards(name, _PAGE)
             events: list[Event] = []
-            while revision is not None and not back.is_over:
+            if revision is not None:
                 yield from back.page()
-                events = self._events(back.messages)
-                position = stored.position if stored.exists else None
-                if _suffices(events, back.messages, position, config):
-                    break
+                events = yield from self._read(back, stored, config)
             messages = back.messages
-            if stored.exists and not (yield from _caught_up(stored, messages)):
-                continue  # Another reader was faster.
+            if stored.exists and not (yield from _caught_up(stored, messages, revision or 0)):
+                stored = yield from _state.read(stored.place)  # Another reader was faster.
+                continue
             last = messages[-1].position if messages else 0
             if not stored.exists:
                 stored.update_time = events[-1].timestamp if events else 0.0
             return _session(app_name, stored, _chosen(events, config),
                             Marker(revision or 0, last, stored.versions.seen))
+
+    def _read(
+        self, back: session_steps.Backwards, stored: _state.Stored, config: GetSessionConfig
+    ) -> Steps[list[Event]]:
+        """The events, of more pages than the first if it lacks any."""
+        position = stored.position if stored.exists else None
+        events = self._events(back.messages)
+        while not back.is_over and not _suffices(events, back.messages, position, config):
+            yield from back.page()
+            events = self._events(back.messages)
+        return events
 
     def _events(self, messages: Sequence[memory.Message]) -> list[Event]:
         made = []
@@ -249,7 +273,8 @@ class MemorydSessionService(BaseSessionService):
         position = reply.positions[0]
         version = 0
         if marker.version and not event.actions.state_delta:
-            version = yield from _state.saw(place, position, event.timestamp, marker.version)
+            version = yield from _state.saw(
+                place, position, reply.revision, event.timestamp, marker.version)
         while not version:
             stored = yield from _state.read(place)
             if not stored.exists and marker.version:
@@ -259,7 +284,8 @@ class MemorydSessionService(BaseSessionService):
                 version = stored.versions.seen
                 break
             touched = stored.apply(event.actions.state_delta)
-            stored.position, stored.update_time = position, event.timestamp
+            stored.position, stored.revision = position, reply.revision
+            stored.update_time = event.timestamp
             version = yield from _state.write(stored, touched)
         Marker(reply.revision, position, version).put_on(session)
         session.last_update_time = event.timestamp
@@ -296,6 +322,12 @@ def _session(
     return made
 
 
+def _is_up_to(stored: _state.Stored, messages: Sequence[memory.Message]) -> bool:
+    """Whether the state has the changes of the messages' last event and of none after it, and a
+    revision of the session when that was the last one."""
+    return stored.revision > 0 and bool(messages) and messages[-1].position == stored.position
+
+
 def _suffices(
     events: Sequence[Event], messages: Sequence[memory.Message], position: int | None,
     config: GetSessionConfig,
@@ -319,8 +351,11 @@ def _chosen(events: list[Event], config: GetSessionConfig) -> list[Event]:
     return events
 
 
-def _caught_up(stored: _state.Stored, messages: Sequence[memory.Message]) -> Steps[bool]:
-    """Makes the changes of events that the state lacks. False if another reader was faster."""
+def _caught_up(
+    stored: _state.Stored, messages: Sequence[memory.Message], revision: int
+) -> Steps[bool]:
+    """Makes the changes of events that the state lacks. `revision` is one of before the messages
+    were read. False if another reader was faster."""
     touched: set[str] = set()
     late = [one for one in messages if one.position > stored.position]
     if not late:
@@ -330,7 +365,7 @@ def _caught_up(stored: _state.Stored, messages: Sequence[memory.Message]) -> Ste
             event = Event.model_validate(one.values[0])
             touched |= stored.apply(event.actions.state_delta)
             stored.update_time = event.timestamp
-    stored.position = late[-1].position
+    stored.position, stored.revision = late[-1].position, revision
     version = yield from _state.write(stored, touched)
     stored.versions = stored.versions._replace(seen=version)
     return version != 0
