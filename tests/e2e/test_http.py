@@ -17,7 +17,7 @@ from support.access import FOR_ANY, METHODS, READS, Caller, credential, request_
 from support.calls import reason, user
 from support.documents import blocks_of
 from support.http import GRPC_ONLY, LISTEN, HttpCaller, path_of, reason_of
-from support.paths import REPOSITORY
+from support.paths import BINARY, REPOSITORY, server_environment
 from support.server import Server, failed_start, ready
 
 NO_SIDE_EFFECTS = MethodOptions.NO_SIDE_EFFECTS
@@ -165,6 +165,8 @@ def test_what_the_page_says(tmp_path):
     start, *typed = [found for found in blocks_of(REPOSITORY / "docs" / "HTTP.md")
                      if found.language != "yaml"]
     assert start.words == ("serves",) or "serves" in start.words
+    environment = server_environment(PYTHONPATH=str(REPOSITORY / "clients" / "python" / "src"),
+                                     MEMORYD_BINARY=str(BINARY))
     with Server("sqlite::memory:", arguments=[LISTEN]) as server:
         printed = ""
         for found in typed:
@@ -174,7 +176,7 @@ def test_what_the_page_says(tmp_path):
             code = found.code.replace("127.0.0.1:50080", server.http)
             command = [sys.executable, "-c"] if found.language == "python" else ["bash", "-euc"]
             printed = subprocess.run([*command, code], cwd=tmp_path, text=True, check=True,
-                                     stdout=subprocess.PIPE, timeout=60).stdout
+                                     env=environment, stdout=subprocess.PIPE, timeout=60).stdout
             assert '"code"' not in printed
 
 

@@ -39,6 +39,7 @@ def local(
     *,
     ephemeral: bool = False,
     binary: str | os.PathLike[str] | None = None,
+    http_port: int | None = None,
     timeout: float = 30.0,
 ) -> LocalClient:
     """Returns a client of a private server, which keeps its memory in the folder `path`.
@@ -62,15 +63,20 @@ def local(
     killed. That call may raise the exceptions of local(). Calls that were under way may fail at
     their deadline.
 
+    With `http_port` the server speaks HTTP too, at that port of 127.0.0.1, or at a free one for 0;
+    `memory.http` is the address. Every user of this machine can reach it there. The program that
+    starts the server decides, and others need not ask for it.
+
     `timeout` is the time to start in seconds. Calls have the deadlines of Client.
 
-    Raises ValueError without `path` and `ephemeral`, and with both. Raises MemorydError
-    FAILED_PRECONDITION if there is no binary, the folder cannot be used, or the server does not
-    start. It raises the same if the running server's version does not fit this client. Raises
-    MemorydError DEADLINE_EXCEEDED at the timeout.
+    Raises ValueError without `path` and `ephemeral`, and with both, and if `http_port` is no port.
+    Raises MemorydError FAILED_PRECONDITION if there is no binary, the folder cannot be used, or the
+    server does not start, since another process has `http_port`, say. It raises the same if the
+    running server's version does not fit this client, or if it was started without HTTP or with
+    another port. Raises MemorydError DEADLINE_EXCEEDED at the timeout.
     """
     deadline = time.monotonic() + timeout
-    share = _Share(_Store.of(path, ephemeral, binary, timeout))
+    share = _Share(_Store.of(path, ephemeral, binary, http_port, timeout))
     made = LocalClient(share)
     try:
         with share.asking():
@@ -87,6 +93,7 @@ async def local_async(
     *,
     ephemeral: bool = False,
     binary: str | os.PathLike[str] | None = None,
+    http_port: int | None = None,
     timeout: float = 30.0,
 ) -> AsyncLocalClient:
     """As local(), with a client for asyncio:
@@ -95,7 +102,7 @@ async def local_async(
             await memory.put("s1", [memoryd.message("user", "Hello, world!")])
     """
     deadline = time.monotonic() + timeout
-    store = _Store.of(path, ephemeral, binary, timeout)
+    store = _Store.of(path, ephemeral, binary, http_port, timeout)
     sharing = asyncio.ensure_future(asyncio.to_thread(_Share, store))
     try:
         share = await asyncio.shield(sharing)
@@ -126,6 +133,11 @@ class LocalClient(Client):
         """The server's address, for other clients and for adapters. It is valid as long as the
         server has a user: this client, or another one of local()."""
         return self._share.target
+
+    @property
+    def http(self) -> str | None:
+        """The address at which the server speaks HTTP, `127.0.0.1:PORT`; None if it does not."""
+        return self._share.http
 
     def close(self) -> None:
         """Closes the connection. With its last user the server stops, and close() returns when it
@@ -161,6 +173,11 @@ class AsyncLocalClient(AsyncClient):
     def target(self) -> str:
         """As LocalClient.target."""
         return self._share.target
+
+    @property
+    def http(self) -> str | None:
+        """As LocalClient.http."""
+        return self._share.http
 
     async def close(self) -> None:
         """Closes the connection. With its last user the server stops, and close() returns when it
@@ -203,6 +220,27 @@ class _Share:
         self._control: str = hello["control"]
         self.place = store.place
         self.target: str = hello["target"]
+        # A supervisor of an earlier version says nothing of it.
+        self.http: str | None = hello.get("http") or None
+        if store.http_port is not None:
+            try:
+                self._keep_port(store.http_port)
+            except BaseException:
+                connection.close()
+                raise
+
+    def _keep_port(self, asked: int) -> None:
+        """If this user starts the next server, that has the port of this one."""
+        if self.http is None:
+            raise _failed(
+                f"{self.place} is served without HTTP: pass http_port in the program that starts "
+                "the server, or end the programs that use it")
+        port = int(self.http.rpartition(":")[2])
+        if asked not in (0, port):
+            raise _failed(
+                f"{self.place} is served over HTTP at {self.http}, and not at port {asked}: pass "
+                "http_port=0, or end the programs that use it")
+        self._store = dataclasses.replace(self._store, http_port=port)
 
     def is_over(self) -> bool:
         """Whether the supervisor was killed, or has given its server up. Asks nobody."""
@@ -232,6 +270,7 @@ class _Share:
                               "again")
             self._connection.close()
             self._connection, self._control = connection, hello["control"]
+            self.http = hello.get("http") or None
 
     def abandon(self) -> bool:
         """Leaves without waiting; false where it has left before."""
@@ -281,18 +320,21 @@ class _Store:
 
     folder: str | None
     binary: str | os.PathLike[str] | None
+    http_port: int | None
     timeout: float
 
     @classmethod
     def of(cls, path: str | os.PathLike[str] | None, ephemeral: bool,
-           binary: str | os.PathLike[str] | None, timeout: float) -> _Store:
+           binary: str | os.PathLike[str] | None, http_port: int | None, timeout: float) -> _Store:
         """Raises as local() does of its arguments; makes the folder where it is missing."""
         if ephemeral == (path is not None):
             raise ValueError(
                 "local() takes a path, the folder of its memory, or ephemeral=True, and not both")
+        if http_port is not None and not 0 <= http_port <= 65535:
+            raise ValueError("http_port must be a port, or 0 for a free one")
         if not hasattr(socket, "AF_UNIX"):
             raise _failed(_server_binary.missing())
-        return cls(None if path is None else _folder(path), binary, timeout)
+        return cls(None if path is None else _folder(path), binary, http_port, timeout)
 
     @property
     def place(self) -> str:
@@ -310,7 +352,8 @@ class _Store:
             if self.folder is not None:
                 connection = _connected(_supervisor.control_path(self.folder), _supervisor.USE)
             if connection is None:
-                connection = _started(self.folder, _server_binary.find(self.binary))
+                http = "" if self.http_port is None else f"127.0.0.1:{self.http_port}"
+                connection = _started(self.folder, _server_binary.find(self.binary), http)
             with contextlib.ExitStack() as closing:
                 closing.callback(connection.close)
                 hello = _hello(connection, deadline, late)
@@ -365,7 +408,7 @@ def _connected(control: str | None, wish: bytes) -> socket.socket | None:
     return connection
 
 
-def _started(folder: str | None, binary: str) -> socket.socket:
+def _started(folder: str | None, binary: str, http: str) -> socket.socket:
     """A connection to a supervisor that has just been started."""
     if not sys.executable or getattr(sys, "frozen", False):
         raise _failed("local() needs a Python interpreter, sys.executable, to keep its server: "
@@ -374,7 +417,7 @@ def _started(folder: str | None, binary: str) -> socket.socket:
     with first:
         # Its streams are none of the user's: who reads those waits for their end.
         starting = subprocess.Popen(
-            [sys.executable, "-I", "-S", _supervisor.__file__, _version(), binary,
+            [sys.executable, "-I", "-S", _supervisor.__file__, _version(), binary, http,
              *([] if folder is None else [folder])],
             stdin=first.fileno(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True)

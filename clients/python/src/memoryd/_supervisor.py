@@ -1,9 +1,9 @@
 """The process that keeps a server for all users of one folder, and ends it with the last of them.
 
-usage: python -I -S _supervisor.py VERSION BINARY [FOLDER]
+usage: python -I -S _supervisor.py VERSION BINARY HTTP [FOLDER]
 
 Started by local(); without FOLDER what is stored is in memory and gone with the server. VERSION is
-that of the package.
+that of the package. HTTP is the address at which the server speaks HTTP too, empty for none.
 
 Each user has a connection to the supervisor, which the kernel ends however the user ends. Standard
 input is the connection of the first. A connection begins with a byte: USE makes a user, which is
@@ -35,7 +35,8 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# What a supervisor and its users say to each other; raised with each change.
+# What a supervisor and its users say to each other; raised with each change that older ones of
+# either cannot leave aside.
 PROTOCOL = 1
 USE, LEAVE = b"u", b"l"
 CONTROL_SOCKET, SERVER_SOCKET = "local.sock", "memoryd.sock"
@@ -50,7 +51,7 @@ _PREFIX = "memoryd-"
 _LONGEST_SOCKET_PATH = 107
 # Paths that mean the same in a list of addresses and in a URI.
 _SOCKET_PATH = re.compile(r"[A-Za-z0-9/._~+@-]+")
-_READY = b"listening on "
+_HTTP, _READY = b"http on ", b"listening on "
 _BACKLOG = 1024
 # A server ends itself by its drain_seconds, 10, and a little.
 _END_SECONDS = 30.0
@@ -127,8 +128,11 @@ def _locked(name: str, *, waits: bool) -> int:
 class _Server:
     """A memoryd that ends with this process. It holds `lock` for as long as it lives."""
 
-    def __init__(self, binary: str, store: str, listen: str, log: int, lock: int) -> None:
+    def __init__(self, binary: str, store: str, listen: str, http: str, log: int,
+                 lock: int) -> None:
         self.is_ready = False
+        # Where it speaks HTTP, once it is ready.
+        self.http = ""
         self._said = b""
         libc = ctypes.CDLL(None)
         parent = os.getpid()
@@ -139,7 +143,8 @@ class _Server:
                 os._exit(1)
 
         self._process = subprocess.Popen(
-            [binary, f"--listen={listen}", f"--store={store}", "--log-format=text"],
+            [binary, f"--listen={listen}", f"--store={store}", "--log-format=text",
+             *([f"--http-listen={http}"] if http else [])],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, pass_fds=[lock],
             env={name: value for name, value in os.environ.items()
                  if not name.startswith("MEMORYD_")},
@@ -151,8 +156,11 @@ class _Server:
         """Takes what it has said; false where it has ended."""
         said = os.read(self.output, 65536)
         self._said = (self._said + said)[-65536:]
-        if any(line.startswith(_READY) for line in self._said.split(b"\n")[:-1]):
-            self.is_ready = True
+        for line in self._said.split(b"\n")[:-1]:
+            if line.startswith(_HTTP):
+                self.http = line[len(_HTTP):].decode()
+            if line.startswith(_READY):
+                self.is_ready = True
         return bool(said)
 
     def wait(self) -> int:
@@ -173,10 +181,11 @@ class _Server:
 class _Supervisor:
     """Works in `folder`, which is the working folder. Users are told the `version`."""
 
-    def __init__(self, version: str, binary: str, folder: str, is_ephemeral: bool,
+    def __init__(self, version: str, binary: str, http: str, folder: str, is_ephemeral: bool,
                  first: socket.socket) -> None:
         self._version = version
         self._binary = binary
+        self._http = http
         self._folder = folder
         self._is_ephemeral = is_ephemeral
         self._sockets = folder
@@ -246,7 +255,7 @@ class _Supervisor:
         self._locks.append(lock)
         store = "sqlite::memory:" if self._is_ephemeral else f"sqlite:{_STORE}"
         listen = f"unix:{self._named(SERVER_SOCKET)}"
-        server = _Server(self._binary, store, listen, log, lock)
+        server = _Server(self._binary, store, listen, self._http, log, lock)
         self._selector.register(server.output, selectors.EVENT_READ)
         starts = 1
         while True:
@@ -262,13 +271,15 @@ class _Supervisor:
                         self._tell({"error": f"{self._folder}: memoryd ended with {code}:\n"
                                              f"{_end_of_log()}"})
                         return
-                    server = _Server(self._binary, store, listen, log, lock)
+                    server = _Server(self._binary, store, listen, self._http, log, lock)
                     self._selector.register(server.output, selectors.EVENT_READ)
                     starts += 1
             if server.is_ready:
                 starts = 0
+                # The next server gets the same port.
+                self._http = server.http
                 self._tell({
-                    "protocol": PROTOCOL, "version": self._version,
+                    "protocol": PROTOCOL, "version": self._version, "http": server.http,
                     "target": f"unix:{os.path.join(self._sockets, SERVER_SOCKET)}",
                     "control": os.path.join(self._sockets, CONTROL_SOCKET)})
             if not self._users and not self._silent and not self._accept():
@@ -339,7 +350,7 @@ def main(arguments: Iterable[str]) -> None:
     # So that init waits for this process, whatever becomes of the first user.
     if os.fork():
         os._exit(0)
-    version, binary, *folders = arguments
+    version, binary, http, *folders = arguments
     first = socket.socket(fileno=os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.umask(0o077)
@@ -355,7 +366,7 @@ def main(arguments: Iterable[str]) -> None:
         with contextlib.suppress(OSError):
             first.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
         return
-    _Supervisor(version, binary, folder, not folders, first).run()
+    _Supervisor(version, binary, http, folder, not folders, first).run()
 
 
 if __name__ == "__main__":
