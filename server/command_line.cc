@@ -154,8 +154,10 @@ struct CommandLineParser::Declared {
     if (given.port.has_value()) {
       if (listen.origin == "--listen") return InvalidSetting("--port: stands beside --listen");
       listen = {fmt::format("127.0.0.1:{}", *given.port), "--port"};
-      SettingValue& metrics = find("metrics_listen");
-      if (*given.port == 0 && metrics.origin == "default") metrics.text = "127.0.0.1:0";
+      for (const std::string_view other : {"metrics_listen", "http_listen"}) {
+        SettingValue& value = find(other);
+        if (*given.port == 0 && value.origin == "default") value.text = "127.0.0.1:0";
+      }
     }
     SettingValue& store = find("store");
     if (!given.path.empty()) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "core/base/shell_word.h"
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr int kPort = 50051;
 constexpr int kMetricsPort = 9464;
+constexpr int kHttpPort = 50080;
 constexpr int kTries = 20;
 constexpr char kInMemory[] = "sqlite::memory:";
 
@@ -43,12 +45,28 @@ std::string FreeAddress(int first) {
   return "127.0.0.1:0";
 }
 
+// A line that reads the session over HTTP; empty where it would need more than an address.
+std::string CurlLine(const Config& config, const Listening& listening) {
+  if (listening.http.empty() || config.UsesTls()) return {};
+  constexpr std::string_view kUnix = "unix:";
+  const std::string& address = listening.http.front();
+  const std::string place = address.starts_with(kUnix)
+                                ? fmt::format("--unix-socket {} http://localhost",
+                                              ShellWord(address.substr(kUnix.size())))
+                                : fmt::format("http://{}", address);
+  return fmt::format(
+      "  curl -sS {}/memoryd.v1.MemoryService/Get -H 'Content-Type: application/json' "
+      "-d '{{\"sessionId\": \"s1\"}}'\n",
+      place);
+}
+
 }  // namespace
 
 DevDefaults UsualDevDefaults() {
   return {{{"store", kInMemory},
            {"listen", fmt::format("127.0.0.1:{}", kPort)},
            {"metrics_listen", fmt::format("127.0.0.1:{}", kMetricsPort)},
+           {"http_listen", fmt::format("127.0.0.1:{}", kHttpPort)},
            {"drain_seconds", "1"},
            {"log_level", "warning"},
            {"log_format", "text"}}};
@@ -58,6 +76,7 @@ DevDefaults FindDevDefaults() {
   DevDefaults defaults = UsualDevDefaults();
   defaults.settings["listen"] = FreeAddress(kPort);
   defaults.settings["metrics_listen"] = FreeAddress(kMetricsPort);
+  defaults.settings["http_listen"] = FreeAddress(kHttpPort);
   return defaults;
 }
 
@@ -74,9 +93,10 @@ std::string DevGreeting(const Config& config, const Listening& listening) {
       "  memoryd put s1 \"My dog is called Bella.\"\n"
       "  memoryd get s1\n"
       "  memoryd query s1 \"What is the dog called?\"\n"
+      "{}"
       "  memoryd help\n"
       "Ctrl+C ends it.\n",
-      kept, ShellWord(TargetOf(listening)));
+      kept, ShellWord(TargetOf(listening)), CurlLine(config, listening));
 }
 
 }  // namespace memoryd

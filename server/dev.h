@@ -9,7 +9,7 @@
 
 namespace memoryd {
 
-// All in memory, and on loopback alone: at port 50051 and, for metrics, 9464.
+// All in memory, and on loopback alone: at port 50051, for HTTP at 50080 and for metrics at 9464.
 DevDefaults UsualDevDefaults();
 
 // The same, but at the next ports that are free now.

@@ -1,8 +1,13 @@
 #include "server/dev.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -29,6 +34,7 @@ TEST(Dev, ServesThisMachineOutOfMemory) {
   EXPECT_EQ(line->config.store, "sqlite::memory:");
   EXPECT_THAT(line->config.listen, ElementsAre("127.0.0.1:50051"));
   EXPECT_EQ(line->config.metrics_listen, "127.0.0.1:9464");
+  EXPECT_THAT(line->config.http_listen, ElementsAre("127.0.0.1:50080"));
   EXPECT_EQ(line->config.log_level, "warning");
   EXPECT_EQ(line->config.drain_seconds, 1);
 }
@@ -63,7 +69,11 @@ TEST(Dev, TakesAPortAndSettings) {
   ASSERT_TRUE(line.ok()) << line.status();
   EXPECT_THAT(line->config.listen, ElementsAre("127.0.0.1:0"));
   EXPECT_EQ(line->config.metrics_listen, "127.0.0.1:0");
+  EXPECT_THAT(line->config.http_listen, ElementsAre("127.0.0.1:0"));
   EXPECT_EQ(line->config.readers, 7);
+  EXPECT_THAT(Parse({"--port=0", "--http-listen=127.0.0.1:3"})->config.http_listen,
+              ElementsAre("127.0.0.1:3"));
+  EXPECT_TRUE(Parse({"--http-listen=off"})->config.http_listen.empty());
   EXPECT_EQ(Parse({"--port=1234"})->config.metrics_listen, "127.0.0.1:9464");
   EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--port=1", "--listen=127.0.0.1:2"}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(Parse({"--port=65536"}).status()));
@@ -74,6 +84,46 @@ TEST(Dev, FindsPortsThatAreFree) {
   const DevDefaults defaults = FindDevDefaults();
   EXPECT_TRUE(defaults.settings.at("listen").starts_with("127.0.0.1:"));
   EXPECT_NE(defaults.settings.at("listen"), defaults.settings.at("metrics_listen"));
+  EXPECT_TRUE(defaults.settings.at("http_listen").starts_with("127.0.0.1:"));
+}
+
+// An address of this machine that somebody has until the end of the test.
+class TakenPort {
+ public:
+  explicit TakenPort(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    // Taken by somebody else where this fails.
+    if (::bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+      ::listen(socket_, 1);
+    }
+  }
+  ~TakenPort() { ::close(socket_); }
+  TakenPort(const TakenPort&) = delete;
+  TakenPort& operator=(const TakenPort&) = delete;
+
+ private:
+  const int socket_;
+};
+
+TEST(Dev, GoesOnWithAnotherPortWhereTheUsualOneIsTaken) {
+  const TakenPort taken(50080);
+  EXPECT_NE(FindDevDefaults().settings.at("http_listen"), "127.0.0.1:50080");
+}
+
+TEST(Dev, SaysWhatToTryOverHttp) {
+  const Config config = Parse({})->config;
+  Listening listening = {.listen = {"127.0.0.1:1"}};
+  EXPECT_THAT(DevGreeting(config, listening), Not(HasSubstr("curl")));
+  listening.http = {"127.0.0.1:50081"};
+  EXPECT_THAT(DevGreeting(config, listening),
+              HasSubstr("curl -sS http://127.0.0.1:50081/memoryd.v1.MemoryService/Get "));
+  listening.http = {"unix:/run/it's a.sock"};
+  EXPECT_THAT(
+      DevGreeting(config, listening),
+      HasSubstr("curl -sS --unix-socket '/run/it'\\''s a.sock' http://localhost/memoryd.v1"));
 }
 
 TEST(Dev, SaysWhatToTryNext) {

@@ -114,11 +114,11 @@ constexpr std::array kSettings = {
             "Use `0.0.0.0:50052` for a kubelet."},
     Setting{"http_listen",
             "Addresses of the Connect protocol over HTTP/1.1, for curl, browsers and hosts without "
-            "gRPC. TLS, credentials and limits are those of listen.",
+            "gRPC; empty or off: none. TLS, credentials and limits are those of listen.",
             &Nothing,
             [](Config& c, const std::string& v) {
               c.http_listen.clear();
-              return v.empty() ? std::string() : ParseListen(v, c.http_listen);
+              return v.empty() || v == "off" ? std::string() : ParseListen(v, c.http_listen);
             },
             "[HTTP](HTTP.md)."},
     Setting{"http_allowed_origins",

@@ -351,13 +351,16 @@ def test_dev_serves_what_it_says_to_try():
     # Nothing of a server that stays, nor what would keep one from starting.
     with dev("--port", "0", MEMORYD_STORE="oracle://x", MEMORYD_NO_SUCH_KEY="1") as (address, lines):
         assert any(line.startswith("metrics on 127.0.0.1:") for line in lines)
+        assert any(line.startswith("http on 127.0.0.1:") for line in lines)
         assert "All is in memory" in "".join(lines)
         commands = [line.strip() for line in lines if line.startswith("  ")]
         assert commands[0] == f"export MEMORYD_TARGET={address}"
         script = "; ".join([f'memoryd() {{ "{BINARY}" "$@"; }}', "set -e", *commands])
         done = subprocess.run(["bash", "-c", script], text=True, capture_output=True,
                               env=server_environment(), timeout=SECONDS, check=True)
-        assert done.stdout.count("My dog is called Bella.") >= 2
+        # By get, query and curl.
+        assert done.stdout.count("My dog is called Bella.") >= 3
+        assert '"text":"My dog is called Bella."' in done.stdout
 
 
 def test_dev_keeps_what_is_put_into_a_path(tmp_path):
