@@ -16,7 +16,6 @@ LARGER = {
     "clients/cpp/memoryd/fake_connection.cc": (690, "answers every RPC of the fake"),
     "core/base/unicode_tables.h": (1100, "a table"),
     "core/blocks/fact_state.cc": (560, "all changes of one state, which undo each other"),
-    "core/jobs/job_runner.cc": (680, "an attempt of a job has many ends, which share its locks"),
     "core/recall/session_search.cc": (610, "the steps of one search, which share what they found"),
     "core/retrieval/session_index.cc": (790, "one index, whose parts share their rows"),
     "core/retrieval/session_index.h": (320, "one index, whose parts share their rows"),

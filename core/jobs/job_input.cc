@@ -32,13 +32,14 @@ std::int64_t EntriesOfAttempt(std::int64_t attempts) {
                                 kEntriesAnew >> std::clamp<std::int64_t>(2 * (attempts - 2), 0, 8));
 }
 
-}  // namespace
-
-bool EmbedsMessages(const JobKey& job) { return job.block == kRetrievalBlock; }
-
+// Whether the job is of a block's entries and not of messages.
 bool IsOfEntries(const BlockState& fed, const Job& job) {
   return fed.entry_generation != 0 && job.message_generation == fed.entry_generation;
 }
+
+}  // namespace
+
+bool EmbedsMessages(const JobKey& job) { return job.block == kRetrievalBlock; }
 
 bool EmbedsAnew(const BlockState* fed, const Job& job) {
   if (fed == nullptr) return false;
@@ -124,19 +125,29 @@ absl::StatusOr<std::vector<BlockMessage>> JobInput::ReadMessages(const Job& job)
   return messages;
 }
 
-absl::StatusOr<JobInput::Entries> JobInput::ReadEntries(const BlockState& fed,
-                                                        const Job& job) const {
+absl::Status JobInput::ReadEntries(const BlockState& fed, const Job& job, Input& input) const {
   // Those too that came since the job was made: a busy session would never have none left.
   const PositionRange range{job.begin, fed.next_entry};
-  Entries entries;
-  entries.end = range.end;
+  input.entries_to = range.end;
   // Those of a job that another has taken the place of have been embedded by that.
-  if (!EmbedsAnew(&fed, job)) return entries;
-  MEMORYD_ASSIGN_OR_RETURN(entries.rows,
+  if (!EmbedsAnew(&fed, job)) return absl::OkStatus();
+  MEMORYD_ASSIGN_OR_RETURN(input.entries,
                            options_.store->ReadRange(job.key.session, job.message_generation, range,
                                                      EntriesOfAttempt(job.attempts), kEntryBytes));
-  if (!entries.rows.empty()) entries.end = entries.rows.back()->position + 1;
-  return entries;
+  if (!input.entries.empty()) input.entries_to = input.entries.back()->position + 1;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<JobInput::Input> JobInput::Read(const Job& job, const BlockState& fed) const {
+  Input input;
+  const bool of_entries = IsOfEntries(fed, job);
+  MEMORYD_ASSIGN_OR_RETURN(input.memory, TakeMemory(job, of_entries));
+  if (of_entries) {
+    MEMORYD_RETURN_IF_ERROR(ReadEntries(fed, job, input));
+  } else {
+    MEMORYD_ASSIGN_OR_RETURN(input.messages, ReadMessages(job));
+  }
+  return input;
 }
 
 }  // namespace memoryd

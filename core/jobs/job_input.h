@@ -17,8 +17,6 @@ namespace memoryd {
 
 // Whether the job has a session's messages embedded.
 bool EmbedsMessages(const JobKey& job);
-// Whether the job is of a block's entries and not of messages.
-bool IsOfEntries(const BlockState& fed, const Job& job);
 // Whether the job makes embeddings that are to take the place of others: to give it up would leave
 // a session that has all of them with fewer. False where nothing was fed.
 bool EmbedsAnew(const BlockState* fed, const Job& job);
@@ -33,23 +31,31 @@ class JobInput {
     // The most bytes that the messages of one job may have.
     std::int64_t max_message_bytes = std::int64_t{96} << 20;
   };
-  // Entries to be re-embedded. `end` is one behind the last; without entries it is the job's end.
-  struct Entries {
-    std::vector<MessagePtr> rows;
-    std::int64_t end = 0;
+  struct Input {
+    std::vector<BlockMessage> messages;
+    // In place of messages: entries to be embedded anew.
+    std::vector<MessagePtr> entries;
+    // Of entries: one behind the last; where there are none, behind all that the job was made for.
+    // 0: the job is of messages.
+    std::int64_t entries_to = 0;
+    // For what is read, and for what the block makes of it.
+    MemoryBudget::Hold memory = {};
+
+    // What the job was made for was deleted, or was embedded by another job.
+    bool empty() const { return messages.empty() && entries.empty(); }
   };
 
   explicit JobInput(const Options& options) : options_(options) {}
 
-  // Room for what an attempt reads, and what its block makes of it. RESOURCE_EXHAUSTED
-  // `MEMORY_SHORT`: for now there is none; `JOB_TOO_LARGE`: there will never be.
-  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const Job& job, bool of_entries) const;
-  // None where they were deleted one by one.
-  absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job) const;
-  // Fewer with each attempt, so that in the end only the text that a model refuses is left out.
-  absl::StatusOr<Entries> ReadEntries(const BlockState& fed, const Job& job) const;
+  // What the block in state `fed` is to be fed. RESOURCE_EXHAUSTED `MEMORY_SHORT`: for now there is
+  // no memory for it; `JOB_TOO_LARGE`: there will never be.
+  absl::StatusOr<Input> Read(const Job& job, const BlockState& fed) const;
 
  private:
+  absl::StatusOr<MemoryBudget::Hold> TakeMemory(const Job& job, bool of_entries) const;
+  absl::StatusOr<std::vector<BlockMessage>> ReadMessages(const Job& job) const;
+  // Fewer with each attempt, so that in the end only the text that a model refuses is left out.
+  absl::Status ReadEntries(const BlockState& fed, const Job& job, Input& input) const;
   absl::StatusOr<std::int64_t> BytesOfMessages(const Job& job, std::int64_t most) const;
 
   const Options options_;

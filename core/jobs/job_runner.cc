@@ -1,9 +1,7 @@
 #include "core/jobs/job_runner.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <atomic>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -19,7 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 // Jobs held for each that runs; more wait in the store.
 constexpr std::size_t kHeldPerRunning = 64;
-constexpr std::size_t kMaxErrorBytes = 1024;
 // Jobs whose trace is kept at a time, and how long, if they don't end here.
 constexpr std::size_t kMaxTraces = 10'000;
 constexpr std::chrono::hours kTraceTime(1);
@@ -27,31 +24,6 @@ constexpr std::chrono::hours kTraceTime(1);
 constexpr std::chrono::seconds kGiveBackTime(1);
 // For the write that ends a job.
 constexpr std::chrono::seconds kEndTime(30);
-// How long a job whose worker is not attached here is left to other servers.
-constexpr std::chrono::milliseconds kElsewhereDelay(2000);
-constexpr std::chrono::milliseconds kLongestElsewhereDelay(30'000);
-
-// Whether a model has refused what it was asked.
-bool IsRefusal(const absl::Status& status) {
-  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
-         absl::IsOutOfRange(status);
-}
-
-// At most kMaxErrorBytes, cut between characters.
-std::string Shortened(std::string text) {
-  if (text.size() <= kMaxErrorBytes) return text;
-  std::size_t end = kMaxErrorBytes;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  text.resize(end);
-  return text;
-}
-
-std::string ErrorText(const absl::Status& status) {
-  std::string text = absl::StatusCodeToString(status.code());
-  text += ": ";
-  text += std::string_view(status.message().data(), status.message().size());
-  return Shortened(std::move(text));
-}
 
 }  // namespace
 
@@ -73,13 +45,14 @@ JobRunner::JobRunner(Options options)
       lease_(options_.random() | 1U),
       link_(std::make_shared<Link>()),
       input_({options_.store, options_.bodies, options_.memory, options_.max_message_bytes}),
+      retry_(options_.settings),
       waiters_(options_.pending),
-      take_over_(options_.take_over),
+      claimer_({options_.store, options_.stats, options_.random, options_.settings, lease_,
+                options_.take_over},
+               this),
       queue_(options_.settings.limits) {
-  {
-    MutexLock lock(link_->mutex);
-    link_->runner = this;
-  }
+  MutexLock lock(link_->mutex);
+  link_->runner = this;
 }
 
 JobRunner::~JobRunner() { Stop(); }
@@ -95,11 +68,7 @@ JobRunner::Section::~Section() {
   if (!entered_) return;
   // Under the lock: once it is free the runner may be gone.
   MutexLock lock(runner_.mutex_);
-  if (--runner_.active_ == 0 && runner_.stopping_) runner_.wake_.NotifyAll();
-}
-
-void JobRunner::StartPolling() {
-  thread_ = std::thread([this] { Run(); });
+  if (--runner_.active_ == 0 && runner_.stopping_) runner_.idle_.NotifyAll();
 }
 
 void JobRunner::Stop() {
@@ -112,11 +81,13 @@ void JobRunner::Stop() {
   {
     MutexLock lock(mutex_);
     stopping_ = true;
-    wake_.NotifyAll();
-    while (active_ > 0) wake_.Wait(mutex_);
+  }
+  claimer_.Stop();
+  {
+    MutexLock lock(mutex_);
+    while (active_ > 0) idle_.Wait(mutex_);
     held = queue_.Close();
   }
-  if (thread_.joinable()) thread_.join();
   waiters_.Close();
   Release(held);
 }
@@ -135,25 +106,36 @@ bool JobRunner::HasRoom() {
   return !stopping_ && queue_.held().size() < running * kHeldPerRunning;
 }
 
+std::vector<JobKey> JobRunner::Held() {
+  MutexLock lock(mutex_);
+  return {queue_.held().begin(), queue_.held().end()};
+}
+
 std::size_t JobRunner::held() {
   MutexLock lock(mutex_);
   return queue_.held().size();
 }
 
-void JobRunner::Poll() {
-  {
-    MutexLock lock(mutex_);
-    poll_ = true;
-  }
-  wake_.NotifyOne();
+std::int64_t JobRunner::HeldOf(const std::string& tenant) {
+  MutexLock lock(mutex_);
+  return queue_.HeldOf(tenant);
 }
 
-void JobRunner::WorkerAttached() {
+void JobRunner::Take(Job job) {
+  const std::shared_ptr<CachedSession> session = options_.cache->Acquire(job.key.session);
+  std::vector<Job> one;
+  one.push_back(std::move(job));
+  Start(session, std::move(one));
+}
+
+void JobRunner::Clean() {
   {
     MutexLock lock(mutex_);
-    elsewhere_.clear();
+    const auto now = Clock::now();
+    std::erase_if(counts_, [](const auto& count) { return count.second.expired(); });
+    std::erase_if(traces_, [now](const auto& trace) { return trace.second.until <= now; });
   }
-  Poll();
+  waiters_.Clean();
 }
 
 void JobRunner::Start(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs) {
@@ -251,36 +233,37 @@ void JobRunner::Guarded(const std::shared_ptr<Attempt>& attempt, const Work& wor
   }
 }
 
+bool JobRunner::ReadState(Attempt& attempt, FeedRequest& request) {
+  const JobKey& job = attempt.job.key;
+  CachedSession& place = *attempt.session;
+  MutexLock lock(place.mutex);
+  const auto state = place.session.blocks.find(job.block);
+  if (!place.session.exists() || place.session.row.block_generation != job.generation ||
+      state == place.session.blocks.end()) {
+    return false;
+  }
+  attempt.fed = state->second;
+  attempt.read_revision = place.session.row.revision;
+  request.state = *state->second;
+  const SessionConfig& config = *place.session.config;
+  request.session = {job.session, config.counting.profile, attempt.trace, config.zone()};
+  if (config.EmbedsMessages()) {
+    request.session.embedder = {config.ranking.embedder_worker, config.ranking.embedder};
+  }
+  return true;
+}
+
 void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
   const Job& job = attempt->job;
   FeedRequest request;
-  std::int64_t done = 0;
-  {
-    CachedSession& place = *attempt->session;
-    MutexLock lock(place.mutex);
-    const auto state = place.session.blocks.find(job.key.block);
-    if (place.session.exists() && place.session.row.block_generation == job.key.generation &&
-        state != place.session.blocks.end()) {
-      done = state->second->done;
-      attempt->fed = state->second;
-      attempt->read_revision = place.session.row.revision;
-      request.state = *state->second;
-      const SessionConfig& config = *place.session.config;
-      request.session = {job.key.session, config.counting.profile, attempt->trace, config.zone()};
-      if (config.EmbedsMessages()) {
-        request.session.embedder = {config.ranking.embedder_worker, config.ranking.embedder};
-      }
-    } else {
-      done = job.key.number;
-    }
-  }
+  const std::int64_t done = ReadState(*attempt, request) ? attempt->fed->done : job.key.number;
   if (done >= job.key.number) {
     // It ended elsewhere, or what it belongs to is gone.
     Leave(attempt, JobState::kDone, {});
     return;
   }
   if (done + 1 != job.key.number) {
-    GiveBack(attempt, std::chrono::milliseconds(0), {}, {}, /*begun=*/false);
+    GiveBack(attempt, {.begun = false});
     return;
   }
   absl::StatusOr<std::shared_ptr<const Block>> block =
@@ -295,43 +278,24 @@ void JobRunner::Feed(const std::shared_ptr<Attempt>& attempt) {
     End(attempt, std::move(outcome));
     return;
   }
-  const bool of_entries = IsOfEntries(*attempt->fed, job);
-  auto memory = input_.TakeMemory(job, of_entries);
-  if (ErrorReason(memory.status()) == "MEMORY_SHORT") {
-    AwaitMemory(attempt, memory.status());
+  absl::StatusOr<JobInput::Input> input = input_.Read(job, *attempt->fed);
+  if (ErrorReason(input.status()) == "MEMORY_SHORT") {
+    AwaitMemory(attempt, input.status());
     return;
   }
-  if (!memory.ok()) {
-    Failed(attempt, memory.status());
+  if (!input.ok()) {
+    Failed(attempt, input.status());
     return;
   }
-  request.memory = *std::move(memory);
-  if (of_entries) {
-    auto entries = input_.ReadEntries(*attempt->fed, job);
-    if (!entries.ok()) {
-      Failed(attempt, entries.status());
-      return;
-    }
-    request.entries = attempt->entries = std::move(entries->rows);
-    attempt->entries_to = entries->end;
-    if (request.entries.empty()) {
-      EndUnfed(attempt);
-      return;
-    }
-    AskBlock(attempt, *std::move(block), std::move(request));
-    return;
-  }
-  auto messages = input_.ReadMessages(job);
-  if (!messages.ok()) {
-    Failed(attempt, messages.status());
-    return;
-  }
-  if (messages->empty()) {
-    // They were deleted one by one.
+  attempt->entries = input->entries;
+  attempt->entries_to = input->entries_to;
+  if (input->empty()) {
     EndUnfed(attempt);
     return;
   }
-  request.messages = *std::move(messages);
+  request.messages = std::move(input->messages);
+  request.entries = std::move(input->entries);
+  request.memory = std::move(input->memory);
   AskBlock(attempt, *std::move(block), std::move(request));
 }
 
@@ -408,87 +372,38 @@ void JobRunner::Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<Feed
 }
 
 void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
-  if (ErrorReason(status) == "WORKER_ELSEWHERE") {
-    LeaveToOthers(attempt, status);
+  const Job& job = attempt->job;
+  const Verdict verdict = retry_.Judge(
+      {job.attempts, attempt->entries.size(), EmbedsAnew(attempt->fed.get(), job)}, status);
+  if (verdict == Verdict::kLeaveToOthers) {
+    JobRelease release = RetryPolicy::LeaveToOthers(job, status, options_.now_us());
+    // Due at once for the others.
+    if (claimer_.LeaveToOthers(job.key, release.delay)) release.delay = {};
+    GiveBack(attempt, std::move(release));
     return;
   }
-  if (ErrorReason(status) == "MODEL_BUDGET") {
-    AwaitBudget(attempt, status);
+  if (verdict == Verdict::kAwaitBudget) {
+    GiveBack(attempt, retry_.AwaitBudget(job, status, options_.now_us()));
     return;
   }
   Increment(options_.stats->job_failures);
-  const bool is_last = attempt->job.attempts >= options_.settings.max_attempts;
-  if (is_last && attempt->entries.size() == 1 && IsRefusal(status)) {
+  if (verdict == Verdict::kEndWithoutVector) {
     EndWithoutVector(attempt);
     return;
   }
-  const bool may_retry = attempt->job.attempts < options_.settings.max_attempts ||
-                         EmbedsAnew(attempt->fed.get(), attempt->job);
-  // A model's answer that was cut has been asked for with all the room that it may get.
-  const bool is_final = absl::IsInvalidArgument(status) || ErrorReason(status) == "ANSWER_CUT";
-  if (may_retry && (!is_final || !attempt->entries.empty())) {
-    GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
-             /*begun=*/true);
+  if (verdict == Verdict::kTryAgain) {
+    GiveBack(attempt, retry_.TryAgain(job, status, options_.random()));
     return;
   }
   JobOutcome outcome;
   outcome.state = JobState::kFailed;
-  outcome.error = ErrorText(status);
+  outcome.error = JobErrorText(status);
   End(attempt, std::move(outcome));
-}
-
-void JobRunner::LeaveToOthers(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
-  // Soon for a worker that comes back to this server, rarely for one that does not.
-  std::chrono::milliseconds delay =
-      WaitDelay(attempt->job, kElsewhereDelay, kLongestElsewhereDelay);
-  {
-    MutexLock lock(mutex_);
-    if (std::ssize(elsewhere_) < kMaxSkippedJobs) {
-      // Due at once for the others.
-      elsewhere_[attempt->job.key] = Clock::now() + delay;
-      delay = std::chrono::milliseconds(0);
-    }
-  }
-  GiveBack(attempt, delay, {}, ErrorText(status), /*begun=*/false);
-}
-
-void JobRunner::AwaitBudget(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
-  const JobSettings& settings = options_.settings;
-  const std::string text =
-      Shortened(fmt::format("MODEL_BUDGET: {}", std::string(status.message())));
-  GiveBack(attempt, WaitDelay(attempt->job, settings.first_budget_wait, settings.max_budget_wait),
-           text, text, /*begun=*/false);
 }
 
 void JobRunner::AwaitMemory(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
   Increment(options_.stats->jobs_short_of_memory);
-  const std::string text =
-      Shortened(fmt::format("MEMORY_SHORT: {}", std::string(status.message())));
-  const JobSettings& settings = options_.settings;
-  const auto delay = WaitDelay(attempt->job, settings.first_memory_wait, settings.max_memory_wait);
-  // Two jobs that have room only one after the other must not always meet.
-  const auto half = static_cast<std::uint64_t>(delay.count() / 2 + 1);
-  GiveBack(
-      attempt,
-      delay / 2 + std::chrono::milliseconds(static_cast<std::int64_t>(options_.random() % half)),
-      text, text, /*begun=*/false);
-}
-
-// Soon at first, since what it waits for may be mended at once; then less and less often.
-std::chrono::milliseconds JobRunner::WaitDelay(const Job& job, std::chrono::milliseconds shortest,
-                                               std::chrono::milliseconds longest) const {
-  const auto age = std::chrono::microseconds(options_.now_us() - job.create_us);
-  return std::clamp(std::chrono::duration_cast<std::chrono::milliseconds>(age / 4), shortest,
-                    longest);
-}
-
-std::chrono::milliseconds JobRunner::RetryDelay(std::int64_t attempts) const {
-  std::int64_t delay = options_.settings.first_retry.count();
-  for (std::int64_t i = 1; i < attempts && delay < options_.settings.max_retry.count(); ++i)
-    delay *= 2;
-  delay = std::min<std::int64_t>(delay, options_.settings.max_retry.count());
-  const auto half = static_cast<std::uint64_t>(delay / 2 + 1);
-  return std::chrono::milliseconds(delay / 2 + static_cast<std::int64_t>(options_.random() % half));
+  GiveBack(attempt, retry_.AwaitMemory(attempt->job, status, options_.now_us(), options_.random()));
 }
 
 void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome) {
@@ -520,8 +435,7 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
         }
         if (!status.ok()) {
           // It may have been stored: then nothing is done by the second attempt.
-          GiveBack(attempt, RetryDelay(attempt->job.attempts), ErrorText(status), ErrorText(status),
-                   /*begun=*/true);
+          GiveBack(attempt, retry_.TryAgain(attempt->job, status, options_.random()));
           return;
         }
         if (reply->result.job_number != 0) {
@@ -532,12 +446,9 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
       });
 }
 
-void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::milliseconds delay,
-                         std::string stored_error, std::string shown_error, bool begun) {
-  const std::string& tenant = attempt->job.key.session.tenant;
+void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, JobRelease release) {
   options_.executor->Submit(
-      tenant, [this, attempt, delay, begun, stored_error = std::move(stored_error),
-               shown_error = std::move(shown_error)] {
+      attempt->job.key.session.tenant, [this, attempt, release = std::move(release)] {
         const Section section(*this);
         if (!section) return;
         {
@@ -547,10 +458,10 @@ void JobRunner::GiveBack(const std::shared_ptr<Attempt>& attempt, std::chrono::m
         }
         // When this fails the lease runs out in the end.
         options_.store
-            ->ReleaseJob(lease_, attempt->job.key, std::chrono::microseconds(delay).count(),
-                         stored_error, attempt->usage->Total(), begun)
+            ->ReleaseJob(lease_, attempt->job.key, std::chrono::microseconds(release.delay).count(),
+                         release.stored_error, attempt->usage->Total(), release.begun)
             .IgnoreError();
-        Leave(attempt, JobState::kOpen, shown_error);
+        Leave(attempt, JobState::kOpen, release.shown_error);
       });
 }
 
@@ -565,115 +476,10 @@ void JobRunner::Leave(const std::shared_ptr<Attempt>& attempt, JobState state,
       traces_.erase(key);
     }
     queue_.Leave(key);
-    if (state == JobState::kOpen) {
-      more_in_store_ = true;
-    } else if (more_in_store_) {
-      poll_ = true;
-    }
   }
-  wake_.NotifyOne();
+  claimer_.AttemptEnded(/*open=*/state == JobState::kOpen);
   waiters_.AttemptEnded(key, state, error);
   Pump();
-}
-
-void JobRunner::Run() {
-  auto next_renewal = Clock::now() + options_.settings.lease_time / 3;
-  auto next_cleaning = Clock::now();
-  for (;;) {
-    bool clean = false;
-    {
-      // Servers that poll at one beat would always find the same jobs first.
-      const auto interval = options_.settings.poll_interval;
-      const auto half = static_cast<std::uint64_t>(interval.count() / 2 + 1);
-      const auto next_poll =
-          Clock::now() + interval / 2 + std::chrono::milliseconds(options_.random() % half);
-      MutexLock lock(mutex_);
-      while (!stopping_ && !poll_) {
-        if (!wake_.WaitUntil(mutex_, next_poll)) break;
-      }
-      if (stopping_) return;
-      poll_ = false;
-      if (Clock::now() >= next_cleaning) {
-        clean = true;
-        std::erase_if(counts_, [](const auto& count) { return count.second.expired(); });
-        const auto now = Clock::now();
-        std::erase_if(traces_, [now](const auto& trace) { return trace.second.until <= now; });
-        next_cleaning = Clock::now() + options_.settings.poll_interval;
-      }
-    }
-    if (clean) waiters_.Clean();
-    try {
-      if (Clock::now() >= next_renewal) {
-        Renew();
-        next_renewal = Clock::now() + options_.settings.lease_time / 3;
-      }
-      Claim();
-    } catch (...) {
-      // What was claimed and not begun is claimed anew when its lease has run out.
-      Increment(options_.stats->exceptions);
-    }
-  }
-}
-
-void JobRunner::Renew() {
-  std::vector<JobKey> jobs;
-  {
-    MutexLock lock(mutex_);
-    jobs.assign(queue_.held().begin(), queue_.held().end());
-  }
-  if (jobs.empty()) return;
-  // When this fails others may run the jobs too; one of them will count.
-  options_.store
-      ->RenewJobs(lease_, jobs, std::chrono::microseconds(options_.settings.lease_time).count())
-      .IgnoreError();
-}
-
-void JobRunner::Claim() {
-  ClaimRequest request;
-  request.lease = lease_;
-  request.lease_us = std::chrono::microseconds(options_.settings.lease_time).count();
-  request.take_over = take_over_;
-  {
-    MutexLock lock(mutex_);
-    const auto now = Clock::now();
-    std::erase_if(elsewhere_, [now](const auto& job) { return job.second <= now; });
-    // Only what can be begun soon: others may have room.
-    request.max_jobs =
-        std::max<std::int64_t>(0, options_.settings.limits.max_running - std::ssize(queue_.held()));
-  }
-  if (request.max_jobs == 0) return;
-  request.skip = [this](const JobKey& job) {
-    MutexLock lock(mutex_);
-    return elsewhere_.count(job) > 0;
-  };
-  auto jobs = options_.store->ClaimJobs(request);
-  if (!jobs.ok()) return;  // The store is away; the next time, then.
-  if (jobs->size() < static_cast<std::size_t>(request.max_jobs)) take_over_ = false;
-  {
-    MutexLock lock(mutex_);
-    more_in_store_ = !jobs->empty();
-  }
-  for (Job& job : *jobs) {
-    bool too_many = false;
-    {
-      MutexLock lock(mutex_);
-      too_many =
-          queue_.HeldOf(job.key.session.tenant) >= options_.settings.limits.max_running_of_tenant;
-    }
-    if (too_many) {
-      // Later than those of other tenants.
-      options_.store
-          ->ReleaseJob(lease_, job.key,
-                       std::chrono::microseconds(options_.settings.poll_interval).count(), {}, {},
-                       /*begun=*/false)
-          .IgnoreError();
-      continue;
-    }
-    const std::shared_ptr<CachedSession> session = options_.cache->Acquire(job.key.session);
-    std::vector<Job> one;
-    one.push_back(std::move(job));
-    Start(session, std::move(one));
-  }
 }
 
 }  // namespace memoryd
