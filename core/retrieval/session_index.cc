@@ -1,17 +1,18 @@
 #include "core/retrieval/session_index.h"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
-#include <limits>
-#include <numeric>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/model/time_zone.h"
+#include "core/retrieval/heap_bytes.h"
 #include "core/retrieval/make_room.h"
+#include "core/retrieval/passage_ranking.h"
 #include "core/retrieval/passages.h"
+#include "core/retrieval/thread_likenesses.h"
+#include "core/retrieval/top_hits.h"
 
 namespace memoryd {
 namespace {
@@ -24,44 +25,6 @@ constexpr std::size_t kMaxExpandedWords = 64;
 constexpr double kLeastLikeness = 0.3;
 constexpr std::size_t kMaxVocabulary = 10'000;
 
-// By how many of its messages a thread is measured.
-constexpr std::size_t kBestOfThread = 3;
-
-// What malloc adds to a block, on average.
-constexpr std::size_t kBlockOverhead = 16;
-
-std::size_t HeapBytes(const std::string& text) {
-  static const std::size_t inline_capacity = std::string().capacity();
-  return text.capacity() > inline_capacity ? text.capacity() + 1 + kBlockOverhead : 0;
-}
-
-template <typename T>
-std::size_t HeapBytes(const std::vector<T>& items) {
-  return items.capacity() == 0 ? 0 : items.capacity() * sizeof(T) + kBlockOverhead;
-}
-
-template <typename Map>
-std::size_t TableBytes(const Map& map) {
-  // A byte of control for each slot.
-  return map.capacity() * (sizeof(typename Map::value_type) + 1) + kBlockOverhead;
-}
-
-void AppendVarint(std::uint64_t value, std::string& bytes) {
-  for (; value >= 0x80; value >>= 7) {
-    bytes.push_back(static_cast<char>(value | 0x80));
-  }
-  bytes.push_back(static_cast<char>(value));
-}
-
-std::uint64_t ReadVarint(const char*& p) {
-  std::uint64_t value = 0;
-  for (int shift = 0;; shift += 7) {
-    const auto byte = static_cast<unsigned char>(*p++);
-    value |= std::uint64_t{byte & 0x7Fu} << shift;
-    if (byte < 0x80) return value;
-  }
-}
-
 bool EndsAsQuestion(std::string_view text) {
   const std::size_t last = text.find_last_not_of(" \t\n\v\f\r");
   text = text.substr(0, last == std::string_view::npos ? 0 : last + 1);
@@ -70,66 +33,21 @@ bool EndsAsQuestion(std::string_view text) {
 
 }  // namespace
 
-// Walks through the items that have one term of a query.
-class SessionIndex::Cursor {
- public:
-  Cursor(const SessionIndex& index, const Postings& postings) : postings_(&postings) {
-    if (postings.doc_count > 1) {
-      const std::string& packed = index.packed_[postings.packed];
-      p_ = packed.data();
-      end_ = p_ + packed.size();
-    }
-    Next();
-  }
-
-  bool done() const { return done_; }
-  DocId doc() const { return doc_; }
-
-  // How often the item has the term.
-  std::uint32_t count() const { return count_; }
-
-  void Next() {
-    if (p_ < end_) {
-      const std::uint64_t head = ReadVarint(p_);
-      doc_ += static_cast<DocId>(head >> 1);
-      count_ = (head & 1) == 0 ? 1 : static_cast<std::uint32_t>(ReadVarint(p_));
-    } else if (!at_last_) {
-      at_last_ = true;
-      doc_ = postings_->last_doc;
-      count_ = postings_->last_count;
-    } else {
-      done_ = true;
-    }
-  }
-
- private:
-  const Postings* postings_;
-  const char* p_ = nullptr;
-  const char* end_ = nullptr;
-  DocId doc_ = 0;
-  std::uint32_t count_ = 0;
-  bool at_last_ = false;
-  bool done_ = false;
-};
-
 // SearchFilter with its names looked up.
 class SessionIndex::Filter {
  public:
   Filter(const SessionIndex& index, const SearchFilter& filter)
       : filter_(filter), any_role_(filter.roles.empty()), any_thread_(!filter.thread_id) {
     for (const std::string& role : filter.roles) {
-      if (const auto found = index.roles_.find(role); found != index.roles_.end()) {
-        roles_.push_back(found->second);
-      }
+      const std::uint32_t number = index.roles_.Find(role);
+      if (number != StringTable::kNone) roles_.push_back(number);
     }
     if (!any_thread_) {
-      for (const auto& [name, number] : index.threads_) {
+      for (std::uint32_t number = 0; number < index.threads_.size(); ++number) {
+        const std::string_view name = index.threads_[number];
         // Behind the last of them, if any, is the thread.
-        if (std::string_view(name).substr(name.rfind('\n') + 1) == *filter.thread_id) {
-          threads_.push_back(number);
-        }
+        if (name.substr(name.rfind('\n') + 1) == *filter.thread_id) threads_.push_back(number);
       }
-      std::sort(threads_.begin(), threads_.end());
     }
     possible_ = (any_thread_ || !threads_.empty()) && (any_role_ || !roles_.empty());
   }
@@ -152,99 +70,31 @@ class SessionIndex::Filter {
   std::vector<std::uint32_t> threads_;  // Ascending.
 };
 
-// The best hits so far, the worst of them on top of a heap.
-class SessionIndex::TopHits {
- public:
-  explicit TopHits(std::size_t top_k) : top_k_(top_k) {}
-
-  // Whether an item of this score may be among them.
-  bool MayTake(double raw_score) const {
-    return hits_.size() < top_k_ || raw_score >= hits_.front().raw_score;
-  }
-
-  void Offer(const Doc& doc, double raw_score) {
-    SearchHit hit;
-    hit.kind = doc.kind();
-    hit.position = doc.position;
-    hit.raw_score = raw_score;
-    if (hits_.size() == top_k_) {
-      if (!Better(hit, hits_.front())) return;
-      std::pop_heap(hits_.begin(), hits_.end(), Better);
-      hits_.pop_back();
-    }
-    hits_.push_back(hit);
-    std::push_heap(hits_.begin(), hits_.end(), Better);
-  }
-
-  std::vector<SearchHit> Take() {
-    std::sort_heap(hits_.begin(), hits_.end(), Better);
-    return std::move(hits_);
-  }
-
- private:
-  static bool Better(const SearchHit& a, const SearchHit& b) {
-    if (a.raw_score != b.raw_score) return a.raw_score > b.raw_score;
-    if (a.kind != b.kind) return a.kind == ItemKind::kMessage;
-    return a.position > b.position;
-  }
-
-  const std::size_t top_k_;
-  std::vector<SearchHit> hits_;
-};
-
-// How much the threads of a session have to say to a query, by the messages in each that are most
-// like it.
-class SessionIndex::ThreadLikenesses {
- public:
-  explicit ThreadLikenesses(std::size_t threads) : best_(threads) {}
-
-  void Add(std::uint32_t thread, double likeness) {
-    if (likeness <= best_[thread].back()) return;
-    for (double& best : best_[thread]) {
-      if (likeness > best) std::swap(likeness, best);
-    }
-    largest_ = std::max(largest_, Mean(thread));
-  }
-
-  // By how much it is behind the best thread; at least 0. To be asked when all are added.
-  double Behind(std::uint32_t thread) const { return largest_ - Mean(thread); }
-
- private:
-  double Mean(std::uint32_t thread) const {
-    const auto& best = best_[thread];
-    return std::accumulate(best.begin(), best.end(), 0.0) / kBestOfThread;
-  }
-
-  // The largest first; 0 where a thread has no more.
-  std::vector<std::array<double, kBestOfThread>> best_;
-  double largest_ = 0;
-};
-
 SessionIndex::SessionIndex(IndexOptions options)
     : options_(std::move(options)),
       keeps_vocabulary_(options_.vectors != nullptr && options_.expansion.value_or(true)),
-      vectors_(options_.precision, WordVectors::kDimensions) {}
+      vectors_(options_.precision) {}
 
 void SessionIndex::Add(const IndexedItem& item) {
   assert(!LastPosition(item.kind) || item.position > *LastPosition(item.kind));
   const auto doc = static_cast<DocId>(docs_.size());
   std::uint32_t length = 0;
   if (options_.dates && item.create_us.has_value()) {
-    length += AddTerms(DayWords(*item.create_us, options_.zone), doc);
+    length += AddTerms(DayWords(*item.create_us, options_.zone));
   }
-  length += AddTerms(item.text, doc);
-  total_length_ += length;
-  if (options_.vectors != nullptr) AddVector(item.text);
+  length += AddTerms(item.text);
+  terms_.EndItem(length);
+  if (options_.vectors != nullptr) vectors_.Add(*options_.vectors, item.text);
 
   std::uint32_t role = kNoName;
   std::uint32_t thread = kNoName;
   std::uint32_t author = kNoName;
   if (item.kind == ItemKind::kMessage) {
-    role = Intern(roles_, item.role);
+    role = roles_.Add(item.role);
     author = authors_.Add(item.name.empty() ? item.role : item.name);
     thread = item.source.empty()
-                 ? Intern(threads_, item.thread_id)
-                 : Intern(threads_, std::string(item.source) + '\n' + std::string(item.thread_id));
+                 ? threads_.Add(item.thread_id)
+                 : threads_.Add(std::string(item.source) + '\n' + std::string(item.thread_id));
     if (thread == docs_of_thread_.size()) docs_of_thread_.emplace_back();
     std::vector<DocId>& of_thread = docs_of_thread_[thread];
     heap_bytes_ -= HeapBytes(of_thread);
@@ -255,15 +105,13 @@ void SessionIndex::Add(const IndexedItem& item) {
   MakeRoom(docs_, 1);
   docs_.push_back({item.position, tokens, role, thread, author});
   asks_.push_back(EndsAsQuestion(item.text));
-  MakeRoom(lengths_, 1);
-  lengths_.push_back(length);
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
 }
 
-std::uint32_t SessionIndex::AddTerms(std::string_view text, DocId doc) {
+std::uint32_t SessionIndex::AddTerms(std::string_view text) {
   std::uint32_t words = 0;
   ForEachTerm(text, [&](std::string_view term, TermKind kind, std::string_view word) {
-    AddPosting(term, doc);
+    terms_.Add(term);
     if (kind != TermKind::kWord) return;
     ++words;
     if (keeps_vocabulary_ && !word.empty()) vocabulary_.Add(*options_.vectors, word);
@@ -275,56 +123,21 @@ std::uint32_t SessionIndex::AddTerms(std::string_view text, DocId doc) {
   return words;
 }
 
-void SessionIndex::AddVector(std::string_view text) {
-  std::vector<WordVectors::Token> tokens = options_.vectors->Tokens(text);
-  WordVectors::Vector vector = {};
-  for (const WordVectors::Token token : tokens) options_.vectors->Add(token, 1, vector);
-  Normalize(vector);
-  vectors_.Append(vector);
-  std::sort(tokens.begin(), tokens.end());
-  tokens.erase(std::unique(tokens.begin(), tokens.end()), tokens.end());
-  for (const WordVectors::Token token : tokens) ++token_docs_[token].docs;
-}
-
 void SessionIndex::AddEmbedding(std::int64_t position, std::span<const float> embedding) {
   const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
   const std::size_t place = PlaceFrom(ItemKind::kMessage, position);
   if (place == messages.size() || docs_[messages[place]].position != position) return;
-  if (place < embedding_of_.size() && embedding_of_[place] != kNoEmbedding) return;
-  std::uint32_t number = kNoWords;
-  if (!embedding.empty()) {
-    if (embeddings_.size() == 0) embeddings_ = {Precision::k8Bits, embedding.size()};
-    if (embedding.size() != embeddings_.dimensions()) return;
-    number = static_cast<std::uint32_t>(embeddings_.size());
-    std::vector<float> unit(embedding.begin(), embedding.end());
-    Normalize(unit);
-    embeddings_.Append(unit);
-  }
-  if (place >= embedding_of_.size()) {
-    MakeRoom(embedding_of_, place + 1 - embedding_of_.size());
-    embedding_of_.resize(place + 1, kNoEmbedding);
-  }
-  embedding_of_[place] = number;
-  ++embedded_messages_;
-}
-
-void SessionIndex::RemoveEmbeddings() {
-  embeddings_ = {Precision::k8Bits, 0};
-  embedding_of_ = {};
-  embedded_messages_ = 0;
+  embeddings_.Add(place, embedding);
 }
 
 std::optional<std::pair<std::int64_t, std::int64_t>> SessionIndex::NextWithoutEmbedding(
     std::int64_t from) const {
   const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
-  const auto lacks = [this](std::size_t place) {
-    return place >= embedding_of_.size() || embedding_of_[place] == kNoEmbedding;
-  };
   std::size_t first = PlaceFrom(ItemKind::kMessage, from);
-  while (first < messages.size() && !lacks(first)) ++first;
+  while (first < messages.size() && embeddings_.Has(first)) ++first;
   if (first == messages.size()) return std::nullopt;
   std::size_t end = first + 1;
-  while (end < messages.size() && lacks(end)) ++end;
+  while (end < messages.size() && !embeddings_.Has(end)) ++end;
   return std::pair(docs_[messages[first]].position, docs_[messages[end - 1]].position);
 }
 
@@ -332,69 +145,8 @@ std::string SessionIndex::EmbedderQuery(std::string_view query) const {
   return QueryTerms(query).empty() ? std::string() : authors_.Split(query).rest;
 }
 
-std::uint32_t SessionIndex::Intern(NameMap<std::uint32_t>& names, std::string_view name) {
-  const auto found = names.find(name);
-  if (found != names.end()) return found->second;
-  const auto number = static_cast<std::uint32_t>(names.size());
-  heap_bytes_ += HeapBytes(names.emplace(std::string(name), number).first->first);
-  return number;
-}
-
-void SessionIndex::AddPosting(std::string_view term, DocId doc) {
-  const std::uint32_t number = terms_.Add(term);
-  if (number == postings_.size()) {
-    MakeRoom(postings_, 1);
-    postings_.emplace_back();
-  }
-  Postings& postings = postings_[number];
-  if (postings.doc_count > 0 && postings.last_doc == doc) {
-    ++postings.last_count;
-    return;
-  }
-  if (postings.doc_count > 0) {
-    if (postings.doc_count == 1) {
-      postings.packed = static_cast<std::uint32_t>(packed_.size());
-      MakeRoom(packed_, 1);
-      packed_.emplace_back();
-    }
-    std::string& packed = packed_[postings.packed];
-    heap_bytes_ -= HeapBytes(packed);
-    const std::uint64_t distance = postings.last_doc - postings.packed_doc;
-    AppendVarint(distance << 1 | (postings.last_count > 1 ? 1 : 0), packed);
-    if (postings.last_count > 1) AppendVarint(postings.last_count, packed);
-    postings.packed_doc = postings.last_doc;
-    heap_bytes_ += HeapBytes(packed);
-  }
-  postings.last_doc = doc;
-  postings.last_count = 1;
-  ++postings.doc_count;
-}
-
-const SessionIndex::Postings* SessionIndex::FindPostings(std::string_view term) const {
-  const std::uint32_t number = terms_.Find(term);
-  return number == StringTable::kNone ? nullptr : &postings_[number];
-}
-
 bool SessionIndex::ExpandsQueries() const {
   return keeps_vocabulary_ && options_.expansion.value_or(!authors_.is_role_chat());
-}
-
-double SessionIndex::Rarity(std::uint32_t doc_count) const {
-  return std::log(1 + (static_cast<double>(docs_.size()) - doc_count + 0.5) / (doc_count + 0.5));
-}
-
-void SessionIndex::RaiseToBm25(const Postings& postings, const RankingOptions& ranking,
-                               double weight, Scores& scores, std::vector<DocId>& touched) const {
-  weight *= Rarity(postings.doc_count) * (ranking.bm25_k1 + 1);
-  const double usual_length =
-      std::max<double>(static_cast<double>(total_length_), 1) / static_cast<double>(docs_.size());
-  for (Cursor cursor(*this, postings); !cursor.done(); cursor.Next()) {
-    const double length = lengths_[cursor.doc()] / usual_length;
-    const double norm = ranking.bm25_k1 * (1 - ranking.bm25_b + ranking.bm25_b * length);
-    double& score = scores[cursor.doc()];
-    if (score == 0) touched.push_back(cursor.doc());
-    score = std::max(score, weight * cursor.count() / (cursor.count() + norm));
-  }
 }
 
 SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
@@ -403,9 +155,7 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
   Scores of_word(docs_.size());
   std::vector<DocId> touched;
   const auto raise = [&](std::string_view term, double weight) {
-    if (const Postings* const postings = FindPostings(term); postings != nullptr) {
-      RaiseToBm25(*postings, ranking, weight, of_word, touched);
-    }
+    terms_.RaiseToBm25(term, ranking, weight, of_word, touched);
   };
   const auto add = [&] {
     for (const DocId doc : touched) {
@@ -446,48 +196,36 @@ void SessionIndex::RaiseLikeWords(
     const QueryWord& word, const std::vector<LikeWord>& like_words,
     absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
   if (word.word.empty()) return;
-  const Postings* const own = FindPostings(word.term);
-  const double own_rarity = Rarity(own == nullptr ? 0 : own->doc_count);
+  const double own_rarity = terms_.Rarity(terms_.DocCount(word.term));
   absl::flat_hash_set<std::string> seen = {word.term};
   for (const LikeWord& like : like_words) {
     const std::string term = StemOf(like.word);
-    const Postings* const postings = FindPostings(term);
-    if (postings == nullptr || !seen.insert(term).second) continue;
+    const std::uint32_t doc_count = terms_.DocCount(term);
+    if (doc_count == 0 || !seen.insert(term).second) continue;
     // A rare word like a common one of the query counts no more than that.
-    const double rarity = Rarity(postings->doc_count);
+    const double rarity = terms_.Rarity(doc_count);
     raise(term, (like.cosine - kLeastLikeness) / (1 - kLeastLikeness) *
                     std::min(own_rarity, rarity) / rarity);
   }
 }
 
 WordVectors::Vector SessionIndex::QueryVector(std::string_view query) const {
-  WordVectors::Vector vector = {};
-  for (const WordVectors::Token token : options_.vectors->Tokens(query)) {
-    const auto found = token_docs_.find(token);
-    const double rarity = Rarity(found == token_docs_.end() ? 0 : found->second.docs);
-    options_.vectors->Add(token, static_cast<float>(rarity), vector);
-  }
-  Normalize(vector);
-  return vector;
+  return vectors_.QueryVector(*options_.vectors, query,
+                              [this](std::uint32_t texts) { return terms_.Rarity(texts); });
 }
 
 SessionIndex::Likenesses SessionIndex::Cosines(std::string_view query) const {
   Likenesses cosines(docs_.size());
-  vectors_.Dot(QueryVector(query), cosines);
+  vectors_.Cosines(QueryVector(query), cosines);
   return cosines;
 }
 
 SessionIndex::Likenesses SessionIndex::EmbeddingCosines(std::span<const float> query) const {
-  if (query.empty() || query.size() != embeddings_.dimensions()) return {};
-  std::vector<float> unit(query.begin(), query.end());
-  Normalize(unit);
-  Likenesses products(embeddings_.size());
-  embeddings_.Dot(unit, products);
+  if (!embeddings_.IsLike(query)) return {};
   Likenesses cosines(docs_.size(), kNoCosine);
   const std::vector<DocId>& messages = OfKind(ItemKind::kMessage);
-  for (std::size_t i = 0; i < embedding_of_.size(); ++i) {
-    if (embedding_of_[i] < kNoWords) cosines[messages[i]] = products[embedding_of_[i]];
-  }
+  embeddings_.ForEachCosine(
+      query, [&](std::size_t place, float cosine) { cosines[messages[place]] = cosine; });
   return cosines;
 }
 
@@ -622,7 +360,8 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request,
     if (!top.MayTake(score) || !scorer.Own(doc).is_hit) return;
     const std::optional<double> cosine = scorer.Cosine(doc);
     if (cosine.has_value() && cosine < request.least_cosine) return;
-    if (filter.Passes(docs_[doc])) top.Offer(docs_[doc], score);
+    const Doc& item = docs_[doc];
+    if (filter.Passes(item)) top.Offer(item.kind(), item.position, score);
   };
   ThreadLikenesses threads(docs_of_thread_.size());
   // `own` gives the score of each message before its neighbours count.
@@ -703,7 +442,7 @@ std::size_t SessionIndex::PlaceFrom(ItemKind kind, std::int64_t position) const 
   return static_cast<std::size_t>(found - docs.begin());
 }
 
-SessionIndex::DocId SessionIndex::FindDoc(ItemKind kind, std::int64_t position) const {
+DocId SessionIndex::FindDoc(ItemKind kind, std::int64_t position) const {
   const std::vector<DocId>& docs = OfKind(kind);
   const std::size_t place = PlaceFrom(kind, position);
   return place == docs.size() || docs_[docs[place]].position != position ? kNoDoc : docs[place];
@@ -725,48 +464,18 @@ std::vector<std::int64_t> SessionIndex::Neighbours(std::int64_t position, std::s
 std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptions& ranking,
                                       const std::vector<std::string_view>& passages) const {
   const std::string rest = authors_.Split(query).rest;
-  NameMap<std::size_t> places;  // In `rarities`.
-  std::vector<double> rarities;
+  PassageQuery wanted;
   for (std::string& term : QueryTerms(rest)) {
-    const Postings* const postings = FindPostings(term);
-    places.emplace(std::move(term), rarities.size());
-    rarities.push_back(Rarity(postings == nullptr ? 0 : postings->doc_count));
+    const double rarity = terms_.Rarity(terms_.DocCount(term));
+    wanted.AddTerm(std::move(term), rarity);
   }
-  const bool by_vector = options_.vectors != nullptr && ranking.vector_weight > 0;
-  const WordVectors::Vector wanted = by_vector ? QueryVector(rest) : WordVectors::Vector();
-  Scores words(passages.size());
-  Scores cosines(passages.size());
-  for (std::size_t i = 0; i < passages.size(); ++i) {
-    std::vector<std::uint32_t> counts(rarities.size());
-    ForEachTerm(passages[i], [&](std::string_view term, TermKind, std::string_view) {
-      if (const auto found = places.find(term); found != places.end()) ++counts[found->second];
-    });
-    for (std::size_t j = 0; j < counts.size(); ++j) {
-      if (counts[j] > 0) words[i] += rarities[j] * counts[j] / (counts[j] + ranking.bm25_k1);
-    }
-    if (!by_vector) continue;
-    WordVectors::Vector vector = {};
-    for (const WordVectors::Token token : options_.vectors->Tokens(passages[i])) {
-      options_.vectors->Add(token, 1, vector);
-    }
-    Normalize(vector);
-    for (std::size_t j = 0; j < vector.size(); ++j) cosines[i] += vector[j] * wanted[j];
+  wanted.bm25_k1 = ranking.bm25_k1;
+  if (options_.vectors != nullptr && ranking.vector_weight > 0) {
+    wanted.words = options_.vectors.get();
+    wanted.vector = QueryVector(rest);
+    wanted.vector_weight = ranking.vector_weight;
   }
-  const auto share_of_largest = [](const Scores& scores, std::size_t i) {
-    const double largest = *std::max_element(scores.begin(), scores.end());
-    return largest > 0 ? scores[i] / largest : 0;
-  };
-  std::size_t best = 0;
-  double best_score = -std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < passages.size(); ++i) {
-    const double score =
-        share_of_largest(words, i) + ranking.vector_weight * share_of_largest(cosines, i);
-    if (score > best_score) {
-      best = i;
-      best_score = score;
-    }
-  }
-  return best;
+  return BestOf(passages, wanted);
 }
 
 std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
@@ -777,11 +486,9 @@ std::optional<std::int64_t> SessionIndex::LastPosition(ItemKind kind) const {
 
 std::size_t SessionIndex::ByteSize() const {
   return sizeof(*this) + heap_bytes_ + HeapBytes(docs_) + asks_.capacity() / 8 +
-         HeapBytes(lengths_) + HeapBytes(docs_of_kind_[0]) + HeapBytes(docs_of_kind_[1]) +
-         HeapBytes(docs_of_thread_) + terms_.ByteSize() + HeapBytes(postings_) +
-         HeapBytes(packed_) + TableBytes(roles_) + TableBytes(threads_) + authors_.ByteSize() +
-         vocabulary_.ByteSize() + vectors_.ByteSize() + embeddings_.ByteSize() +
-         HeapBytes(embedding_of_) + TableBytes(token_docs_);
+         HeapBytes(docs_of_kind_[0]) + HeapBytes(docs_of_kind_[1]) + HeapBytes(docs_of_thread_) +
+         terms_.ByteSize() + roles_.ByteSize() + threads_.ByteSize() + authors_.ByteSize() +
+         vocabulary_.ByteSize() + vectors_.ByteSize() + embeddings_.ByteSize();
 }
 
 }  // namespace memoryd

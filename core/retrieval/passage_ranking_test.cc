@@ -1,0 +1,43 @@
+#include "core/retrieval/passage_ranking.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/retrieval/terms.h"
+
+namespace memoryd {
+namespace {
+
+PassageQuery QueryOf(std::string_view text, double rarity = 1) {
+  PassageQuery query;
+  query.bm25_k1 = 1.2;
+  for (std::string& term : QueryTerms(text)) query.AddTerm(std::move(term), rarity);
+  return query;
+}
+
+std::size_t Best(const std::vector<std::string_view>& passages, const PassageQuery& query) {
+  return BestOf(passages, query);
+}
+
+TEST(PassageRankingTest, ThePassageWithTheWordsIsTheBest) {
+  EXPECT_EQ(Best({"The harbour.", "A red boat left.", "Nobody saw it."}, QueryOf("red boats")), 1U);
+}
+
+TEST(PassageRankingTest, ARareWordCountsMoreThanManyOfACommonOne) {
+  PassageQuery query = QueryOf("boat", 1);
+  for (std::string& term : QueryTerms("lighthouse")) query.AddTerm(std::move(term), 3);
+  EXPECT_EQ(Best({"boat boat boat boat", "a lighthouse"}, query), 1U);
+}
+
+TEST(PassageRankingTest, OfEqualsTheFirstIsTaken) {
+  EXPECT_EQ(Best({"nothing here", "a boat", "another boat"}, QueryOf("boat")), 1U);
+  EXPECT_EQ(Best({"nothing here", "nor there"}, QueryOf("boat")), 0U);
+  EXPECT_EQ(Best({"nothing here"}, QueryOf("")), 0U);
+  EXPECT_EQ(Best({}, QueryOf("boat")), 0U);
+}
+
+}  // namespace
+}  // namespace memoryd
