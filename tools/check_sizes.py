@@ -16,7 +16,6 @@ LARGER = {
     "clients/cpp/memoryd/fake_connection.cc": (690, "answers every RPC of the fake"),
     "core/base/unicode_tables.h": (1100, "a table"),
     "core/blocks/fact_state.cc": (560, "all changes of one state, which undo each other"),
-    "core/recall/session_search.cc": (610, "the steps of one search, which share what they found"),
     "core/storage/postgres/postgres_store.cc": (580, "one function for each verb of Store"),
     "core/storage/sqlite/sqlite_commit.cc": (560, "one commit, table by table"),
     "core/storage/store.h": (430, "the contract of every store"),

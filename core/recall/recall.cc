@@ -38,8 +38,6 @@ bool IsList(const SessionInfo& info) {
   return info.config->counting.profile == Profile::kAutogenList;
 }
 
-absl::Status SessionChanged() { return absl::AbortedError("the session changed meanwhile"); }
-
 SearchRequest ToSearch(const QueryRequest& request, const RankingOptions& ranking) {
   SearchRequest search;
   search.query = request.query;

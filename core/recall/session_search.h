@@ -5,24 +5,22 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <list>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
-#include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "core/base/histogram.h"
 #include "core/base/memory_budget.h"
-#include "core/base/mutex.h"
 #include "core/model/body_reader.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/reads/message_filter.h"
+#include "core/recall/index_cache.h"
 #include "core/recall/known_texts.h"
+#include "core/recall/searched_session.h"
 #include "core/retrieval/session_index.h"
 #include "core/storage/store.h"
 
@@ -55,13 +53,6 @@ inline std::array<double*, 8> EachOf(ScoreParts& parts) {
   return {&parts.words, &parts.vector, &parts.embedding, &parts.author,
           &parts.user,  &parts.length, &parts.recency,   &parts.neighbours};
 }
-
-// What an embedder makes of a query.
-struct QueryEmbedding {
-  std::vector<float> vector;
-  // Of the embeddings that it can be compared with, see embedding_state.h.
-  std::uint64_t entry_generation = 0;
-};
 
 // What of the hits is shown.
 struct AnswerShape {
@@ -99,26 +90,21 @@ struct Found {
 //
 // Any thread; calls block on the store, and those for one session wait for each other.
 class SessionSearch {
- private:
-  struct Entry;
-
  public:
-  // A session's index. Whoever holds it may use it, evicted or not.
-  using Index = std::shared_ptr<Entry>;
+  using Index = IndexCache::Index;
 
   // Store, bodies and budget must outlive it. `vectors` may be null: then words alone find. At most
   // `max_bytes` of indexes are kept, the least recently used go first, and they are a cache of the
   // budget's.
   SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes, MemoryBudget* budget,
                 std::shared_ptr<const WordVectors> vectors = nullptr);
-  ~SessionSearch();
   SessionSearch(const SessionSearch&) = delete;
   SessionSearch& operator=(const SessionSearch&) = delete;
 
   bool has_vectors() const { return vectors_ != nullptr; }
 
   // The session's index, kept from before or empty.
-  Index Open(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
+  Index Open(const SessionKey& key) { return cache_.Open(key); }
 
   // Takes a step towards the session that `row` describes: true when the index is there, false when
   // another step is due. A step reads some 10,000 rows or 16 MiB, so that a large session does not
@@ -133,7 +119,9 @@ class SessionSearch {
                                const BlockState* embeddings = nullptr);
 
   // What an embedder is asked of a query, once the index has caught up.
-  std::string EmbedderQuery(const Index& index, std::string_view query) const;
+  static std::string EmbedderQuery(const Index& index, std::string_view query) {
+    return index->EmbedderQuery(query);
+  }
 
   // Searches an index that has caught up, for what passes both filters, the request's and `filter`.
   // Each message stands only once in the result. An `embedding` counts if the index is of the
@@ -153,96 +141,37 @@ class SessionSearch {
                          const AnswerShape& shape);
 
   // The scale of an index that has caught up, for searches of several. ABORTED as above.
-  absl::StatusOr<SearchScale> Scale(const Index& index, const SearchRequest& request);
+  static absl::StatusOr<SearchScale> Scale(const Index& index, const SearchRequest& request) {
+    return index->Scale(request);
+  }
 
   // Drops what is kept of a session that is no more.
-  void Forget(const SessionKey& key) MEMORYD_EXCLUDES(mutex_);
+  void Forget(const SessionKey& key) { cache_.Forget(key); }
 
-  std::size_t ByteSize() MEMORYD_EXCLUDES(mutex_);
+  std::size_t ByteSize() { return cache_.ByteSize(); }
   // Indexes dropped for want of room, ever.
-  std::uint64_t evictions() const { return evictions_.load(std::memory_order_relaxed); }
+  std::uint64_t evictions() const { return cache_.evictions(); }
 
  private:
-  struct Entry {
-    Entry(SessionKey session_key, MemoryBudget& budget)
-        : key(std::move(session_key)), memory(budget.Count(key.tenant, MemoryUse::kIndexes, 0)) {}
-
-    const SessionKey key;
-    Mutex mutex;
-    SessionIndex index MEMORYD_GUARDED_BY(mutex);
-    IndexOptions options MEMORYD_GUARDED_BY(mutex);  // Of `index`.
-    // What the index is of, or is on the way to.
-    SessionRow row MEMORYD_GUARDED_BY(mutex);
-    bool complete MEMORYD_GUARDED_BY(mutex) = false;
-    // Not to be gone on with: rows were missing.
-    bool spoilt MEMORYD_GUARDED_BY(mutex) = true;
-    // Of the embeddings in the index; 0: it has none.
-    std::uint64_t entry_generation MEMORYD_GUARDED_BY(mutex) = 0;
-    // All are there that BlockState::done jobs have made; -1: not all are there that any have.
-    std::int64_t embedded MEMORYD_GUARDED_BY(mutex) = -1;
-    // While they are read: what `embedded` becomes, and the message to go on at.
-    std::int64_t next_embedded MEMORYD_GUARDED_BY(mutex) = -1;
-    std::int64_t next_embedding MEMORYD_GUARDED_BY(mutex) = 0;
-    // What has a time of its own.
-    struct TimedItem {
-      std::int64_t expire_us = 0;
-      ItemKind kind = ItemKind::kMessage;
-      std::int64_t position = 0;
-    };
-    std::vector<TimedItem> timed MEMORYD_GUARDED_BY(mutex);
-    std::int64_t messages MEMORYD_GUARDED_BY(mutex) = 0;
-    std::int64_t contents MEMORYD_GUARDED_BY(mutex) = 0;
-    std::shared_ptr<const KnownTexts> texts MEMORYD_GUARDED_BY(mutex);  // Null: not asked for yet.
-    MemoryBudget::Hold memory MEMORYD_GUARDED_BY(mutex);
-    std::size_t charged_bytes = 0;  // Guarded by SessionSearch::mutex_.
-  };
-  using Order = std::list<std::shared_ptr<Entry>>;  // Most recently used first.
-  // What a step may still read.
-  struct StepRoom {
-    std::int64_t rows = 0;
-    std::int64_t bytes = 0;
-    bool empty() const { return rows <= 0 || bytes <= 0; }
-  };
-
-  // Leaves the first request.top_k of `hits` that pass the filter.
+  // Leaves the first top_k of `hits` that pass the filter.
   absl::Status KeepPassing(const SessionKey& key, const SessionRow& row,
                            const MessageFilter& filter, std::size_t top_k,
                            std::vector<SearchHit>& hits) const;
+  // Reads the rows of `hits` and of what stands `beside` each, as many as are to be shown.
+  absl::Status ReadFound(SearchedSession& session, const SearchRequest& request,
+                         const AnswerShape& shape, bool accept_missing,
+                         std::span<const SearchHit> hits,
+                         std::span<const std::vector<std::int64_t>> beside, Found& found) const;
   // Cuts a long text to what answers the query best; returns the whole text's bytes.
-  std::size_t CutToPassage(const Index& index, const SearchRequest& request, FoundItem& item) const;
-  static std::size_t ByteSizeOf(const Entry& entry) MEMORYD_REQUIRES(entry.mutex);
-  void Recharge(const std::shared_ptr<Entry>& entry, std::size_t bytes) MEMORYD_EXCLUDES(mutex_);
-  void Drop(Order::iterator place) MEMORYD_REQUIRES(mutex_);
-  // Has the budget count what the index takes. An index that it has no room for is emptied.
-  absl::Status Charge(Entry& entry) MEMORYD_REQUIRES(entry.mutex);
-  // Drops at least `bytes` of the tenant's indexes that are not in use, if there are so many.
-  void EvictTenant(const std::string& tenant, std::int64_t bytes) MEMORYD_EXCLUDES(mutex_);
-  // Drops the least recently used until no more than `max_bytes` are left.
-  void Evict(std::size_t max_bytes) MEMORYD_REQUIRES(mutex_);
+  std::size_t CutToPassage(SearchedSession& session, const SearchRequest& request,
+                           FoundItem& item) const;
   // What an index ranked so takes in.
   IndexOptions OptionsFor(const RankingOptions& ranking) const;
-  absl::StatusOr<bool> Step(Entry& entry, const SessionRow& row, const RankingOptions& ranking,
-                            bool accept_missing) MEMORYD_REQUIRES(entry.mutex);
-  // Adds embeddings that are missing, at most some; true when nothing is left.
-  absl::StatusOr<bool> AddEmbeddings(Entry& entry, const BlockState* embeddings)
-      MEMORYD_REQUIRES(entry.mutex);
-  // Adds what is missing up to entry.row, at most some rows; true when nothing is left.
-  absl::StatusOr<bool> AddMissing(Entry& entry) MEMORYD_REQUIRES(entry.mutex);
-  absl::Status AddRange(Entry& entry, ItemKind kind, std::uint64_t generation, PositionRange range,
-                        StepRoom& room) MEMORYD_REQUIRES(entry.mutex);
-  void Add(Entry& entry, ItemKind kind, const Message& row) MEMORYD_REQUIRES(entry.mutex);
 
   Store& store_;
   const BodyReader& bodies_;
-  const std::size_t max_bytes_;
-  MemoryBudget& budget_;
   const std::shared_ptr<const WordVectors> vectors_;
-  Mutex mutex_;
-  Order order_ MEMORYD_GUARDED_BY(mutex_);
-  std::unordered_map<SessionKey, Order::iterator, SessionKeyHash> entries_
-      MEMORYD_GUARDED_BY(mutex_);
-  std::size_t bytes_ MEMORYD_GUARDED_BY(mutex_) = 0;
-  Counter evictions_{0};
+  IndexCache cache_;
 };
 
 }  // namespace memoryd
