@@ -21,8 +21,6 @@ LARGER = {
     "core/storage/store.h": (430, "the contract of every store"),
     "core/storage/observed_store.h": (260, "a name for each verb of a store"),
     "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
-    "server/http2/http2_call.cc": (700, "the states of one call"),
-    "server/http2/http2_connection.cc": (680, "the states of one connection"),
 }
 
 

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/base/exception.h"
-#include "core/base/status_macros.h"
 #include "server/http/connect_codec.h"
 #include "server/http/http_reply.h"
 #include "server/http2/call_messages.h"
@@ -22,10 +20,8 @@ std::string Chunked(std::string_view bytes) {
 }  // namespace
 
 ConnectCall::ConnectCall(Parts parts, ConnectRequest request)
-    : environment_(*parts.environment),
-      loop_(std::move(parts.loop)),
+    : LoopCall(*parts.environment, std::move(parts.loop), std::move(parts.certificate_names)),
       carrier_(parts.carrier),
-      names_(std::move(parts.certificate_names)),
       method_(*parts.method),
       format_(parts.format),
       deadline_(parts.deadline),
@@ -35,58 +31,13 @@ ConnectCall::ConnectCall(Parts parts, ConnectRequest request)
 
 ConnectCall::~ConnectCall() = default;
 
-template <typename Function>
-void ConnectCall::InLoop(Function function) {
-  if (loop_->IsThisThread()) {
-    function();
-  } else {
-    loop_->Post([self = shared_from_this(), function = std::move(function)]() mutable {
-      self->Guarded([&function] { function(); });
-    });
-  }
-}
-
-template <typename Work>
-void ConnectCall::Guarded(const Work& work) {
-  try {
-    work();
-  } catch (...) {
-    Increment(*environment_.stats->exception_counter());
-    Finish(CaughtException(), {});
-  }
-}
-
-template <typename Event>
-void ConnectCall::Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
-  if (handler != nullptr) Guarded([&handler, &event] { event(*handler); });
-}
-
 void ConnectCall::Start() {
-  const auto self = shared_from_this();
-  Guarded([&self] { (*self->method_.start)(self); });
-}
-
-void ConnectCall::SetHandler(std::shared_ptr<RpcHandler> handler) {
-  InLoop([this, handler = std::move(handler)]() mutable { handler_.swap(handler); });
+  Guarded([this] { (*method_.start)(shared_from_this()); });
 }
 
 absl::Status ConnectCall::ChargeTo(std::string_view tenant) {
-  tenant_.assign(tenant);
-  MEMORYD_ASSIGN_OR_RETURN(
-      hold_, environment_.budget->Take(
-                 tenant, MemoryUse::kRequests,
-                 kCallBytes + static_cast<std::int64_t>(request_.metadata.bytes + body_.size())));
-  charged_ = true;
-  return absl::OkStatus();
-}
-
-absl::StatusOr<MemoryBudget::Hold> ConnectCall::Take(MemoryUse use, std::int64_t bytes) {
-  if (!charged_) return MemoryBudget::Hold();
-  return environment_.budget->Take(tenant_, use, bytes);
-}
-
-void ConnectCall::Read() {
-  InLoop([this] { DoRead(); });
+  return CountFor(tenant,
+                  kCallBytes + static_cast<std::int64_t>(request_.metadata.bytes + body_.size()));
 }
 
 void ConnectCall::DoRead() {
@@ -112,8 +63,8 @@ std::size_t ConnectCall::MostOfBody() const {
 }
 
 std::size_t ConnectCall::MostOfMessage() const {
-  return charged_ ? environment_.max_message_bytes
-                  : std::min(kMostUncharged, environment_.max_message_bytes);
+  return charged() ? environment_.max_message_bytes
+                   : std::min(kMostUncharged, environment_.max_message_bytes);
 }
 
 void ConnectCall::EndTooLarge() { EndReading(RequestTooLarge(MostOfMessage())); }
@@ -123,7 +74,7 @@ bool ConnectCall::Charge(std::size_t bytes) {
     EndTooLarge();
     return false;
   }
-  if (!charged_) return true;
+  if (!charged()) return true;
   if (const absl::Status status = hold_.Grow(static_cast<std::int64_t>(bytes)); !status.ok()) {
     EndReading(status);
     return false;
@@ -167,7 +118,7 @@ void ConnectCall::Deliver() {
   body_ = {};
   const bool queued = environment_.large_messages->TrySubmit(
       tenant_,
-      [handler, body, self = shared_from_this()] { self->HandOver(handler, std::move(*body)); });
+      [this, handler, body, self = shared_from_this()] { HandOver(handler, std::move(*body)); });
   if (!queued) {
     EndReading(LargeRequestsWait());
   }
@@ -206,7 +157,7 @@ void ConnectCall::SendAnd(std::string message, MemoryBudget::Hold hold, bool is_
       Finish(encoded.status(), {});
       return;
     }
-    if (charged_) CountReply(*environment_.budget, tenant_, encoded->bytes.size(), hold);
+    if (charged()) CountReply(budget_, tenant_, encoded->bytes.size(), hold);
     InLoop([this, is_last, reply = *std::move(encoded), hold = std::move(hold)]() mutable {
       DoSend(std::move(reply), std::move(hold));
       if (is_last) DoFinish({}, {});
@@ -295,26 +246,20 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
   carrier_->EndAnswer(keeps_alive);
 }
 
-void ConnectCall::Cancel() {
-  InLoop([this] {
-    if (carrier_ != nullptr) carrier_->Break();
-  });
+void ConnectCall::DoCancel() {
+  if (carrier_ != nullptr) carrier_->Break();
 }
 
 void ConnectCall::Sent() {
   if (!std::exchange(has_unsent_, false)) return;
-  Tell(handler_, [](RpcHandler& handler) { handler.OnSent(); });
+  TellHandler(&RpcHandler::OnSent);
 }
 
 void ConnectCall::Ended(bool in_order) {
   carrier_ = nullptr;
   finished_ = true;
   body_ = {};
-  const std::shared_ptr<RpcHandler> last = std::exchange(handler_, nullptr);
-  if (!in_order && !cancelled_.exchange(true, std::memory_order_acq_rel)) {
-    Tell(last, [](RpcHandler& handler) { handler.OnCancel(); });
-  }
-  Tell(last, [](RpcHandler& handler) { handler.OnDone(); });
+  TellEnd(/*cancelled=*/!in_order);
 }
 
 void ConnectCall::Tick(Clock::time_point now) {
@@ -325,7 +270,7 @@ void ConnectCall::Tick(Clock::time_point now) {
     const std::size_t size =
         std::max<std::size_t>(body_.size(), request_.content_length.value_or(0));
     if (idle || now > read_since_ + times.ForMessage(size)) {
-      environment_.stats->GaveUpRequest();
+      stats_.GaveUpRequest();
       EndReading(RequestStalled(times, idle));
     }
   }

@@ -4,7 +4,6 @@
 
 #include <google/protobuf/descriptor.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +20,7 @@
 #include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
 #include "server/http2/connection.h"
+#include "server/http2/loop_call.h"
 #include "server/wire/rpc_call.h"
 #include "server/wire/rpc_status.h"
 
@@ -53,11 +53,8 @@ struct ConnectMethod {
   bool has_no_effects = false;  // A GET will do.
 };
 
-// Other threads reach it by tasks of its loop; all but `metadata` and the like belongs to the loop.
-class ConnectCall final : public RpcCall, public std::enable_shared_from_this<ConnectCall> {
+class ConnectCall final : public LoopCall {
  public:
-  using Clock = std::chrono::steady_clock;
-
   struct Parts {
     const Http2Environment* environment = nullptr;
     std::shared_ptr<EventLoop> loop;
@@ -74,17 +71,11 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
 
   // RpcCall.
   const CallMetadata& metadata() const override { return request_.metadata; }
-  const std::vector<std::string>& certificate_names() const override { return *names_; }
   TimePoint deadline() const override { return deadline_; }
-  bool IsCancelled() const override { return cancelled_.load(std::memory_order_acquire); }
-  void SetHandler(std::shared_ptr<RpcHandler> handler) override;
   absl::Status ChargeTo(std::string_view tenant) override;
-  void Read() override;
-  absl::StatusOr<MemoryBudget::Hold> Take(MemoryUse use, std::int64_t bytes) override;
   void Send(std::string message, MemoryBudget::Hold hold) override;
   void SendLast(std::string message, MemoryBudget::Hold hold) override;
   void Finish(const absl::Status& status, std::string_view request_id) override;
-  void Cancel() override;
 
   // What no other kind of call has, for handlers that know this one. Any thread; what is added
   // comes before the first message and the end.
@@ -104,13 +95,10 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   void Tick(Clock::time_point now);
 
  private:
-  template <typename Function>
-  void InLoop(Function function);
-  template <typename Work>
-  void Guarded(const Work& work);
-  template <typename Event>
-  void Tell(std::shared_ptr<RpcHandler> handler, const Event& event);
-  void DoRead();
+  // LoopCall.
+  void DoRead() override;
+  void DoCancel() override;
+
   // The most that the body may have, and the message in it.
   std::size_t MostOfBody() const;
   std::size_t MostOfMessage() const;
@@ -128,20 +116,12 @@ class ConnectCall final : public RpcCall, public std::enable_shared_from_this<Co
   // What the head of an answer has in any case.
   void Complete(HttpReply& answer, bool keeps_alive) const;
 
-  const Http2Environment& environment_;
-  const std::shared_ptr<EventLoop> loop_;
   ConnectCarrier* carrier_;  // Null once the call has ended.
-  const std::shared_ptr<const std::vector<std::string>> names_;
   const ConnectMethod& method_;
   const ConnectFormat format_;
   const TimePoint deadline_;
   ConnectRequest request_;
-  std::atomic<bool> cancelled_{false};
 
-  std::shared_ptr<RpcHandler> handler_;
-  MemoryBudget::Hold hold_;
-  std::string tenant_;
-  bool charged_ = false;
   // What has come of the request.
   bool reading_ = false;
   bool request_ended_ = false;

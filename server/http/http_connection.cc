@@ -11,7 +11,6 @@ namespace {
 
 using Seconds = std::chrono::seconds;
 
-constexpr Seconds kHandshake(5);
 constexpr Seconds kHeadUnfinished(10);
 constexpr Seconds kIdle(60);
 constexpr Seconds kLeave(2);
@@ -24,118 +23,16 @@ constexpr std::size_t kMostDropped = 64 << 20;
 }  // namespace
 
 HttpConnection::HttpConnection(const HttpPort* port, ConnectionParts parts)
-    : port_(*port),
-      environment_(*parts.environment),
-      loop_(std::move(parts.loop)),
-      socket_(parts.socket),
-      waits_(loop_.get()),
-      transport_(std::move(parts.transport)),
-      owner_(*parts.owner),
-      share_(std::move(parts.share)),
-      base_bytes_(parts.base_bytes),
-      since_(Clock::now()) {}
+    : SocketConnection(std::move(parts)), port_(*port), since_(Clock::now()) {}
 
 HttpConnection::~HttpConnection() = default;
 
-void HttpConnection::Guarded(absl::FunctionRef<void()> event) {
-  try {
-    event();
-  } catch (...) {
-    Increment(*environment_.stats->exception_counter());
-    failed_ = true;
-  }
-  if (failed_) {
-    parsing_ = false;
-    Close(ConnectionEnd::kException);
-  }
-}
-
-void HttpConnection::Start() {
-  environment_.stats->Opened();
-  Guarded([this] {
-    if (waits_.Begin(socket_)) {
-      Shake();
-    } else {
-      Close(ConnectionEnd::kTooMany);
-    }
-  });
-}
-
-void HttpConnection::Shake() {
-  switch (transport_->Handshake().state) {
-    case Transport::State::kDone:
-      certificate_names_ =
-          std::make_shared<const std::vector<std::string>>(transport_->CertificateNames());
-      state_ = State::kHead;
-      since_ = Clock::now();
-      OnReadable();
-      return;
-    case Transport::State::kWantRead:
-      WaitReadable();
-      return;
-    case Transport::State::kWantWrite:
-      WaitWritable();
-      return;
-    case Transport::State::kClosed:
-      Close(ConnectionEnd::kHandshake);
-      return;
-  }
-}
-
-void HttpConnection::WaitReadable() {
-  if (!open()) return;
-  waits_.ForRead([self = shared_from_this()] { self->OnSocket(&HttpConnection::OnReadable); });
-}
-
-void HttpConnection::WaitWritable() {
-  if (!open()) return;
-  waits_.ForWrite([self = shared_from_this()] { self->OnSocket(&HttpConnection::DoFlush); });
-}
-
-void HttpConnection::OnSocket(void (HttpConnection::*event)()) {
-  if (!open()) return;
-  Guarded([this, event] {
-    if (state_ == State::kShaking) {
-      Shake();
-    } else {
-      (this->*event)();
-    }
-  });
-}
-
-void HttpConnection::OnReadable() {
+std::size_t HttpConnection::ReadSize() {
   // What comes ahead of the answer waits in the socket, once a part of it is here.
-  if (!open() || (state_ == State::kAnswer && !in_.empty())) return;
-  const Transport::Result result = transport_->Read(loop_->buffer().data(), kReadAtOnce);
-  switch (result.state) {
-    case Transport::State::kDone:
-      Receive({loop_->buffer().data(), result.bytes});
-      if (!open()) return;
-      if (transport_->HasBuffered()) {
-        ReadAgain();
-      } else {
-        WaitReadable();
-      }
-      return;
-    case Transport::State::kWantRead:
-      WaitReadable();
-      return;
-    case Transport::State::kWantWrite:
-      WaitWritable();
-      WaitReadable();
-      return;
-    case Transport::State::kClosed:
-      Close(ConnectionEnd::kPeer);
-      return;
-  }
+  return state_ == State::kAnswer && !in_.empty() ? 0 : kReadAtOnce;
 }
 
-void HttpConnection::ReadAgain() {
-  // By a task of its own, so that others have their turn.
-  loop_->Post([self = shared_from_this()] { self->Guarded([&self] { self->OnReadable(); }); });
-}
-
-void HttpConnection::Receive(std::string_view bytes) {
+void HttpConnection::OnBytes(std::string_view bytes) {
   if (state_ == State::kLeaving) {
     dropped_bytes_ += bytes.size();
     if (dropped_bytes_ > kMostDropped) Close(ConnectionEnd::kFlood);
@@ -192,10 +89,10 @@ void HttpConnection::ParseMore() {
 
 bool HttpConnection::HoldInput() {
   const auto size = static_cast<std::int64_t>(in_.size());
-  if (size > input_bytes_ && share_->Take(size - input_bytes_) != PotShare::Outcome::kTaken) {
+  if (size > input_bytes_ && share().Take(size - input_bytes_) != PotShare::Outcome::kTaken) {
     return false;
   }
-  if (size < input_bytes_) share_->Give(input_bytes_ - size);
+  if (size < input_bytes_) share().Give(input_bytes_ - size);
   input_bytes_ = size;
   return true;
 }
@@ -222,10 +119,10 @@ void HttpConnection::BeginRequest() {
 
 void HttpConnection::StartCall(ConnectHead head, ConnectRequest request) {
   ConnectCall::Parts parts;
-  parts.environment = &environment_;
-  parts.loop = loop_;
+  parts.environment = &environment();
+  parts.loop = loop();
   parts.carrier = this;
-  parts.certificate_names = certificate_names_;
+  parts.certificate_names = certificate_names();
   parts.method = head.method;
   parts.format = head.format;
   parts.deadline = head.deadline;
@@ -292,19 +189,8 @@ void HttpConnection::EndAnswer(bool keeps_alive) {
 
 void HttpConnection::Break() { Close(ConnectionEnd::kStuck); }
 
-void HttpConnection::Touch() {
-  if (touched_ || !open()) return;
-  owner_.Touched(shared_from_this());
-  touched_ = true;
-}
-
-void HttpConnection::Flush() {
-  touched_ = false;
-  Guarded([this] { DoFlush(); });
-}
-
-void HttpConnection::DoFlush() {
-  if (!open() || state_ == State::kShaking || parsing_ || !WriteOut() || !open()) return;
+void HttpConnection::OnFlush() {
+  if (parsing_ || !SendOut() || !open()) return;
   if (answer_ended_) {
     AnswerLeft();
   } else if (call_ != nullptr && outgoing_bytes_ > 0) {
@@ -314,26 +200,19 @@ void HttpConnection::DoFlush() {
   }
 }
 
-bool HttpConnection::WriteOut() {
+bool HttpConnection::SendOut() {
   while (!outgoing_.empty()) {
     const std::string_view first = outgoing_.front().bytes();
-    const Transport::Result result =
-        transport_->Write(first.data() + outgoing_begin_, first.size() - outgoing_begin_);
-    if (result.state == Transport::State::kDone) {
-      last_progress_ = Clock::now();
-      outgoing_begin_ += result.bytes;
-      if (outgoing_begin_ == first.size()) {
-        outgoing_.pop_front();
-        outgoing_begin_ = 0;
-      }
-      continue;
-    }
-    if (result.state == Transport::State::kClosed) {
-      Close(ConnectionEnd::kPeer);
-      return false;
-    }
-    if (result.state == Transport::State::kWantWrite) WaitWritable();
-    return false;
+    std::string_view left = first.substr(outgoing_begin_);
+    const bool all = WriteOut(left);
+    // Closed.
+    if (outgoing_.empty()) return false;
+    const std::size_t begin = first.size() - left.size();
+    if (begin > outgoing_begin_) last_progress_ = Clock::now();
+    outgoing_begin_ = begin;
+    if (!all) return false;
+    outgoing_.pop_front();
+    outgoing_begin_ = 0;
   }
   return true;
 }
@@ -357,24 +236,16 @@ void HttpConnection::AnswerLeft() {
     state_ = State::kLeaving;
     in_ = {};
     HoldInput();
-    ReadAgain();
+    ReadOn();
     return;
   }
   state_ = State::kHead;
   const bool had_more = !in_.empty();
   ParseMore();
-  if (had_more && open()) ReadAgain();
+  if (had_more && open()) ReadOn();
 }
 
-void HttpConnection::Tick(Clock::time_point now) {
-  Guarded([this, now] { DoTick(now); });
-}
-
-void HttpConnection::DoTick(Clock::time_point now) {
-  if (state_ == State::kShaking) {
-    if (now > since_ + kHandshake) Close(ConnectionEnd::kHandshake);
-    return;
-  }
+void HttpConnection::OnTick(Clock::time_point now) {
   if (state_ == State::kHead) {
     const bool begun = !in_.empty() || parser_ != nullptr;
     if (now > since_ + (begun ? kHeadUnfinished : kIdle)) {
@@ -386,12 +257,11 @@ void HttpConnection::DoTick(Clock::time_point now) {
     if (now > since_ + kLeave) Close(ConnectionEnd::kPeer);
     return;
   }
-  if (!open()) return;
   if (!outgoing_.empty()) {
-    const Http2Times& times = environment_.times;
+    const Http2Times& times = environment().times;
     if (now > last_progress_ + times.reply_unread ||
         now > outgoing_since_ + times.ForMessage(outgoing_bytes_)) {
-      environment_.stats->GaveUpReply();
+      environment().stats->GaveUpReply();
       Close(ConnectionEnd::kStuck);
       return;
     }
@@ -399,30 +269,17 @@ void HttpConnection::DoTick(Clock::time_point now) {
   if (const std::shared_ptr<ConnectCall> call = call_; call != nullptr) call->Tick(now);
 }
 
-void HttpConnection::BeginShutdown() {
-  Guarded([this] {
-    going_away_ = true;
-    if (state_ == State::kShaking || (state_ == State::kHead && in_.empty())) {
-      Close(ConnectionEnd::kShutdown);
-    }
-  });
+void HttpConnection::OnShutdown() {
+  going_away_ = true;
+  if (state_ == State::kHead && in_.empty()) Close(ConnectionEnd::kShutdown);
 }
 
-void HttpConnection::Close(ConnectionEnd why) {
-  if (!open()) return;
-  const std::shared_ptr<HttpConnection> self = shared_from_this();
-  state_ = State::kClosed;
-  // Ends the waits; the transport closes the socket.
-  waits_.End();
+void HttpConnection::OnClosed() {
   if (const std::shared_ptr<ConnectCall> call = std::exchange(call_, nullptr); call != nullptr) {
     call->Ended(/*in_order=*/false);
   }
   outgoing_.clear();
-  transport_.reset();
-  share_->Give(std::exchange(input_bytes_, 0));
-  share_->Give(base_bytes_);
-  environment_.stats->Closed(why);
-  owner_.Closed(this);
+  share().Give(std::exchange(input_bytes_, 0));
 }
 
 }  // namespace memoryd

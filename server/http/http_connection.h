@@ -10,14 +10,13 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "core/base/memory_budget.h"
 #include "server/http/connect_call.h"
 #include "server/http/http_port.h"
 #include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
 #include "server/http2/connection.h"
-#include "server/http2/socket_waits.h"
+#include "server/http2/socket_connection.h"
 
 namespace memoryd {
 
@@ -26,22 +25,13 @@ namespace memoryd {
 // read. It is ended when a head is not complete after 10 s, or none comes for a minute; when an
 // answer is read too slowly (Http2Times); and after an answer to a request that has not come as a
 // whole.
-class HttpConnection final : public Connection,
-                             public ConnectCarrier,
-                             public std::enable_shared_from_this<HttpConnection> {
+class HttpConnection final : public SocketConnection, public ConnectCarrier {
  public:
   // `port` outlives it.
   HttpConnection(const HttpPort* port, ConnectionParts parts);
   ~HttpConnection() override;
   HttpConnection(const HttpConnection&) = delete;
   HttpConnection& operator=(const HttpConnection&) = delete;
-
-  // Connection.
-  void Start() override;
-  void Tick(Clock::time_point now) override;
-  void BeginShutdown() override;
-  void Close(ConnectionEnd why) override;
-  void Flush() override;
 
   // ConnectCarrier.
   void Write(std::string bytes, MemoryBudget::Hold hold) override;
@@ -52,12 +42,10 @@ class HttpConnection final : public Connection,
 
  private:
   enum class State : std::uint8_t {
-    kShaking,
     kHead,     // A request is awaited, or its head is coming.
     kBody,     // The body is coming; the answer may be leaving.
     kAnswer,   // The request has come, and its answer not left.
     kLeaving,  // The last answer has left; what comes is dropped until the peer closes.
-    kClosed,
   };
   struct Outgoing {
     std::string_view bytes() const { return fixed.empty() ? made : fixed; }
@@ -67,18 +55,16 @@ class HttpConnection final : public Connection,
     MemoryBudget::Hold hold;
   };
 
-  bool open() const { return state_ != State::kClosed; }
-  // Runs `event`, and ends the connection when it throws.
-  void Guarded(absl::FunctionRef<void()> event);
-  void DoTick(Clock::time_point now);
-  void Shake();
-  void WaitReadable();
-  void WaitWritable();
-  // What was waited for has come.
-  void OnSocket(void (HttpConnection::*event)());
-  void OnReadable();
-  void ReadAgain();
-  void Receive(std::string_view bytes);
+  // SocketConnection.
+  void OnShaken() override { since_ = Clock::now(); }
+  std::size_t ReadSize() override;
+  void OnBytes(std::string_view bytes) override;
+  void OnFlush() override;
+  void OnTick(Clock::time_point now) override;
+  void OnShutdown() override;
+  void OnException() override { parsing_ = false; }
+  void OnClosed() override;
+
   void ParseMore();
   // A head is complete.
   void BeginRequest();
@@ -87,26 +73,15 @@ class HttpConnection final : public Connection,
   void EndInput(HttpReply answer);
   void Queue(Outgoing outgoing);
   void Answer(HttpReply answer);
-  void DoFlush();
   // False when the socket takes no more now, or is closed.
-  bool WriteOut();
+  bool SendOut();
   void AnswerLeft();
   // Counts what is not parsed yet. False when there is no room for it.
   bool HoldInput();
-  void Touch();
 
   const HttpPort& port_;
-  const Http2Environment& environment_;
-  const std::shared_ptr<EventLoop> loop_;
-  const int socket_;  // Of transport_.
-  SocketWaits waits_;
-  std::unique_ptr<Transport> transport_;
-  ConnectionOwner& owner_;
-  const std::shared_ptr<PotShare> share_;
-  const std::int64_t base_bytes_;
-  std::int64_t input_bytes_ = 0;  // Taken beside base_bytes_.
-  State state_ = State::kShaking;
-  std::shared_ptr<const std::vector<std::string>> certificate_names_;
+  std::int64_t input_bytes_ = 0;  // Taken beside what every connection takes.
+  State state_ = State::kHead;
   std::unique_ptr<RequestParser> parser_;
   std::shared_ptr<ConnectCall> call_;
   std::string site_;  // Whose page sent the request, where that may read the answer; else empty.
@@ -118,9 +93,7 @@ class HttpConnection final : public Connection,
   bool keeps_alive_ = false;
   bool input_lost_ = false;  // Nobody knows where the next request begins.
   bool going_away_ = false;
-  bool failed_ = false;  // By an exception.
   bool parsing_ = false;
-  bool touched_ = false;
   std::size_t dropped_bytes_ = 0;
   // When the state began, and in kHead when its first byte came.
   Clock::time_point since_;

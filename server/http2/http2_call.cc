@@ -3,70 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "core/base/error.h"
-#include "core/base/exception.h"
+#include "core/base/status_macros.h"
 #include "server/http2/call_headers.h"
 #include "server/http2/call_messages.h"
+#include "server/http2/grpc_headers.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
 namespace {
 
 using Seconds = std::chrono::seconds;
-
-// `8S` -> 8 seconds from now; max() for what is none (PROTOCOL-HTTP2, Timeout).
-RpcCall::TimePoint ParseTimeout(std::string_view text) {
-  constexpr std::size_t kMaxDigits = 8;
-  if (text.size() < 2 || text.size() > kMaxDigits + 1) return RpcCall::TimePoint::max();
-  std::int64_t count = 0;
-  const char* const end = text.data() + text.size() - 1;
-  const auto [last, error] = std::from_chars(text.data(), end, count);
-  if (error != std::errc() || last != end || count < 0) return RpcCall::TimePoint::max();
-  using std::chrono::nanoseconds;
-  nanoseconds timeout{};
-  switch (*end) {
-    case 'H':
-      // More is more than a clock of nanoseconds can tell.
-      timeout = std::chrono::hours(std::min<std::int64_t>(count, 24 * 365));
-      break;
-    case 'M':
-      timeout = std::chrono::minutes(std::min<std::int64_t>(count, 60 * 24 * 365));
-      break;
-    case 'S':
-      timeout = Seconds(count);
-      break;
-    case 'm':
-      timeout = std::chrono::milliseconds(count);
-      break;
-    case 'u':
-      timeout = std::chrono::microseconds(count);
-      break;
-    case 'n':
-      timeout = nanoseconds(count);
-      break;
-    default:
-      return RpcCall::TimePoint::max();
-  }
-  return std::chrono::steady_clock::now() + timeout;
-}
-
-// As gRPC writes a status message: what is not printable ASCII, and the percent sign, as %XX.
-std::string PercentEncoded(std::string_view text) {
-  std::string encoded;
-  for (const char c : text) {
-    if (c >= ' ' && c <= '~' && c != '%') {
-      encoded.push_back(c);
-    } else {
-      fmt::format_to(std::back_inserter(encoded), "%{:02X}", static_cast<unsigned char>(c));
-    }
-  }
-  return encoded;
-}
 
 nghttp2_nv Header(std::string_view name, std::string_view value) {
   // nghttp2 copies both and changes neither.
@@ -84,45 +33,21 @@ ssize_t FillFrame(nghttp2_session* /*session*/, std::int32_t /*stream*/, std::ui
 }  // namespace
 
 Http2Call::Http2Call(Http2Connection* connection, std::int32_t stream)
-    : connection_(connection),
-      loop_(connection->loop_),
-      budget_(*connection->environment_.budget),
-      stats_(*connection->environment_.stats),
+    : LoopCall(connection->environment(), connection->loop(), connection->certificate_names()),
+      connection_(connection),
       stream_(stream),
-      names_(connection->certificate_names_),
       last_data_(Clock::now()) {}
 
 Http2Call::~Http2Call() = default;
 
-template <typename Function>
-void Http2Call::InLoop(Function function) {
-  if (loop_->IsThisThread()) {
-    function();
-  } else {
-    loop_->Post([self = shared_from_this(), function = std::move(function)]() mutable {
-      if (self->connection_ == nullptr) {
-        function();
-      } else {
-        const auto connection = self->connection_->shared_from_this();
-        connection->Guarded([&function] { function(); });
-      }
-    });
+void Http2Call::RunTask(absl::FunctionRef<void()> task) {
+  if (connection_ == nullptr) {
+    task();
+    return;
   }
-}
-
-template <typename Event>
-void Http2Call::Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
-  if (handler != nullptr) Guarded([&handler, &event] { event(*handler); });
-}
-
-template <typename Work>
-void Http2Call::Guarded(const Work& work) {
-  try {
-    work();
-  } catch (...) {
-    Increment(*stats_.exception_counter());
-    Finish(CaughtException(), {});
-  }
+  Http2Connection& connection = *connection_;
+  const auto kept = connection.shared_from_this();
+  connection.Guarded(task);
 }
 
 void Http2Call::TakeInvalidHeader(std::string_view name, std::size_t value_bytes) {
@@ -140,7 +65,8 @@ void Http2Call::TakeHeader(std::string_view name, std::string_view value) {
   if (name == "content-type") {
     content_type_.assign(value);
   } else if (name == "grpc-timeout") {
-    deadline_ = ParseTimeout(value);
+    const auto timeout = ParseGrpcTimeout(value);
+    deadline_ = timeout.has_value() ? Clock::now() + *timeout : TimePoint::max();
   } else if (name == "grpc-encoding") {
     is_compressed_ = value != "identity";
   }
@@ -167,7 +93,7 @@ void Http2Call::Start() {
            "content-type: must be application/grpc");
     return;
   }
-  const RpcMethods::Start* const start = connection_->environment_.methods->Find(path_);
+  const RpcMethods::Start* const start = environment_.methods->Find(path_);
   if (start == nullptr) {
     refuse("200", static_cast<int>(absl::StatusCode::kUnimplemented),
            "the server has no such method");
@@ -196,23 +122,15 @@ void Http2Call::Start() {
   Guarded([start, &self] { (*start)(self); });
 }
 
-void Http2Call::SetHandler(std::shared_ptr<RpcHandler> handler) {
-  InLoop([this, handler = std::move(handler)]() mutable { handler_.swap(handler); });
-}
-
 absl::Status Http2Call::ChargeTo(std::string_view tenant) {
-  tenant_.assign(tenant);
-  auto hold = budget_.Take(tenant, MemoryUse::kRequests,
-                           kCallBytes + static_cast<std::int64_t>(metadata_.bytes));
-  if (!hold.ok()) return hold.status();
-  hold_ = *std::move(hold);
-  charged_ = true;
+  MEMORYD_RETURN_IF_ERROR(
+      CountFor(tenant, kCallBytes + static_cast<std::int64_t>(metadata_.bytes)));
   connection_->GiveToPot(std::exchange(from_pot_, 0));
   return absl::OkStatus();
 }
 
 absl::Status Http2Call::Charge(std::int64_t bytes) {
-  if (charged_) return hold_.Grow(bytes);
+  if (charged()) return hold_.Grow(bytes);
   if (!connection_->TakeFromPot(bytes)) {
     return Error(absl::StatusCode::kResourceExhausted, "MEMORY_SHORT",
                  "callers without a tenant hold too much; nothing was started, try again later");
@@ -221,15 +139,11 @@ absl::Status Http2Call::Charge(std::int64_t bytes) {
   return absl::OkStatus();
 }
 
-void Http2Call::Read() {
-  InLoop([this] { DoRead(); });
-}
-
 void Http2Call::DoRead() {
   if (connection_ == nullptr || reading_ || read_ended_) return;
   reading_ = true;
   last_data_ = Clock::now();
-  if (charged_) {
+  if (charged()) {
     hold_.Resize(kCallBytes + static_cast<std::int64_t>(metadata_.bytes + unread_.size()));
   }
   // From within OnMessage(): what is left of `bytes` comes next.
@@ -310,13 +224,12 @@ bool Http2Call::BeginMessage() {
     return false;
   }
   // What asks for no tenant asks little.
-  const std::size_t most =
-      charged_ ? connection_->environment_.max_message_bytes
-               : std::min(kMostUncharged, connection_->environment_.max_message_bytes);
+  const std::size_t most = charged() ? environment_.max_message_bytes
+                                     : std::min(kMostUncharged, environment_.max_message_bytes);
   if (in_size_ > most) {
     const std::string limit =
         fmt::format("the request has {} bytes, and may have {}", in_size_, most);
-    if (charged_) {
+    if (charged()) {
       EndReading(Error(absl::StatusCode::kResourceExhausted, "REQUEST_TOO_LARGE",
                        limit + " by the server's setting max_request_mib; nothing was stored. "
                                "Raise it, send less at once, or media by their url alone",
@@ -351,9 +264,9 @@ void Http2Call::Deliver(std::string message) {
   const std::shared_ptr<RpcHandler> handler = handler_;
   if (handler == nullptr) return;
   auto kept = std::make_shared<std::string>(std::move(message));
-  const bool queued = connection_->environment_.large_messages->TrySubmit(
-      tenant_, [handler, kept, self = shared_from_this()] {
-        self->Guarded([&handler, &kept] { handler->OnMessage(*kept); });
+  const bool queued = environment_.large_messages->TrySubmit(
+      tenant_, [this, handler, kept, self = shared_from_this()] {
+        Guarded([&handler, &kept] { handler->OnMessage(*kept); });
       });
   if (!queued) {
     EndReading(LargeRequestsWait());
@@ -377,13 +290,8 @@ void Http2Call::EndOfRequest() {
                        : absl::OkStatus());
 }
 
-absl::StatusOr<MemoryBudget::Hold> Http2Call::Take(MemoryUse use, std::int64_t bytes) {
-  if (!charged_) return MemoryBudget::Hold();
-  return budget_.Take(tenant_, use, bytes);
-}
-
 void Http2Call::Measure(std::string_view message, MemoryBudget::Hold& hold) {
-  if (charged_) CountReply(budget_, tenant_, message.size(), hold);
+  if (charged()) CountReply(budget_, tenant_, message.size(), hold);
 }
 
 void Http2Call::Send(std::string message, MemoryBudget::Hold hold) {
@@ -397,26 +305,18 @@ void Http2Call::SendLast(std::string message, MemoryBudget::Hold hold) {
   Measure(message, hold);
   InLoop([this, message = std::move(message), hold = std::move(hold)]() mutable {
     DoSend(std::move(message), std::move(hold));
-    DoFinish(0, {}, {}, {});
+    DoFinish({}, {});
   });
 }
 
 void Http2Call::DoSend(std::string message, MemoryBudget::Hold hold) {
   if (connection_ == nullptr || finished_) return;
   // A tenant's reply is counted by `hold`.
-  if (!charged_ && !Charge(static_cast<std::int64_t>(message.size())).ok()) {
+  if (!charged() && !Charge(static_cast<std::int64_t>(message.size())).ok()) {
     GiveUp(NGHTTP2_ENHANCE_YOUR_CALM);
     return;
   }
-  if (outgoing_.empty()) {
-    outgoing_since_ = last_progress_ = Clock::now();
-    outgoing_bytes_ = 0;
-  }
-  outgoing_bytes_ += message.size();
-  Outgoing& outgoing = outgoing_.emplace_back();
-  outgoing.prefix = PrefixOf(message.size());
-  outgoing.message = std::move(message);
-  outgoing.hold = std::move(hold);
+  outgoing_.Add(std::move(message), std::move(hold), Clock::now());
   SubmitHeaders();
   if (std::exchange(deferred_, false)) nghttp2_session_resume_data(connection_->session_, stream_);
   connection_->Touch();
@@ -424,17 +324,15 @@ void Http2Call::DoSend(std::string message, MemoryBudget::Hold hold) {
 
 void Http2Call::Finish(const absl::Status& status, std::string_view request_id) {
   if (status.ok()) {
-    InLoop([this] { DoFinish(0, {}, {}, {}); });
+    InLoop([this] { DoFinish({}, {}); });
     return;
   }
   InLoop([this, answer = ToRpcStatus(status), request_id = std::string(request_id)]() mutable {
-    DoFinish(answer.code, std::move(answer.message), std::move(answer.details),
-             std::move(request_id));
+    DoFinish(answer, std::move(request_id));
   });
 }
 
-void Http2Call::DoFinish(int code, std::string message, std::string details,
-                         std::string request_id) {
+void Http2Call::DoFinish(const RpcStatus& status, std::string request_id) {
   if (connection_ == nullptr || finished_) return;
   finished_ = true;
   finished_at_ = Clock::now();
@@ -442,16 +340,7 @@ void Http2Call::DoFinish(int code, std::string message, std::string details,
   reading_ = false;
   unread_ = {};
   in_ = {};
-  if (code != 0) {
-    trailers_.emplace_back("grpc-status", std::to_string(code));
-    trailers_.emplace_back("grpc-message", PercentEncoded(message));
-    if (!details.empty()) {
-      std::string encoded;
-      absl::Base64Escape(details, &encoded);
-      trailers_.emplace_back("grpc-status-details-bin", std::move(encoded));
-    }
-    if (!request_id.empty()) trailers_.emplace_back("x-request-id", std::move(request_id));
-  }
+  if (status.code != 0) trailers_ = ErrorTrailers(status, std::move(request_id));
   if (answered_) {
     if (std::exchange(deferred_, false)) {
       nghttp2_session_resume_data(connection_->session_, stream_);
@@ -460,7 +349,7 @@ void Http2Call::DoFinish(int code, std::string message, std::string details,
     // No message: headers and trailers are one block.
     std::vector<nghttp2_nv> headers = {Header(":status", "200"),
                                        Header("content-type", "application/grpc")};
-    if (code == 0) headers.push_back(Header("grpc-status", "0"));
+    if (status.code == 0) headers.push_back(Header("grpc-status", "0"));
     for (const auto& [name, value] : trailers_) headers.push_back(Header(name, value));
     answered_ = ended_ = true;
     nghttp2_submit_response(connection_->session_, stream_, headers.data(), headers.size(),
@@ -481,39 +370,15 @@ void Http2Call::SubmitHeaders() {
 }
 
 std::ptrdiff_t Http2Call::Fill(std::uint8_t* buffer, std::size_t size, std::uint32_t* flags) {
-  std::size_t filled = 0;
-  while (filled < size && next_ < outgoing_.size()) {
-    Outgoing& outgoing = outgoing_[next_];
-    if (outgoing.offset < kPrefixBytes) {
-      const std::size_t part = std::min(kPrefixBytes - outgoing.offset, size - filled);
-      std::memcpy(buffer + filled, outgoing.prefix.data() + outgoing.offset, part);
-      outgoing.offset += part;
-      filled += part;
-    }
-    if (outgoing.offset >= kPrefixBytes) {
-      const std::size_t done = outgoing.offset - kPrefixBytes;
-      const std::size_t part = std::min(outgoing.message.size() - done, size - filled);
-      std::memcpy(buffer + filled, outgoing.message.data() + done, part);
-      outgoing.offset += part;
-      filled += part;
-      if (outgoing.offset == kPrefixBytes + outgoing.message.size()) {
-        if (!charged_) {
-          const auto sent = static_cast<std::int64_t>(outgoing.message.size());
-          connection_->GiveToPot(sent);
-          from_pot_ -= sent;
-        }
-        outgoing.message = {};
-        outgoing.hold.Release();
-        ++next_;
-      }
-    }
+  const bool had_messages = !outgoing_.empty();
+  const auto [filled, ended] = outgoing_.Fill({buffer, size}, Clock::now());
+  if (!charged() && ended > 0) {
+    connection_->GiveToPot(static_cast<std::int64_t>(ended));
+    from_pot_ -= static_cast<std::int64_t>(ended);
   }
-  last_progress_ = Clock::now();
-  if (next_ == outgoing_.size()) {
-    if (!outgoing_.empty()) {
-      outgoing_.clear();
-      next_ = 0;
-      if (!finished_) connection_->sent_.push_back(shared_from_this());
+  if (outgoing_.empty()) {
+    if (had_messages && !finished_) {
+      connection_->sent_.push_back(std::static_pointer_cast<Http2Call>(shared_from_this()));
     }
     if (finished_) {
       *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -541,18 +406,15 @@ void Http2Call::SubmitTrailers() {
 }
 
 void Http2Call::Sent() {
-  if (connection_ != nullptr) Tell(handler_, [](RpcHandler& handler) { handler.OnSent(); });
+  if (connection_ != nullptr) TellHandler(&RpcHandler::OnSent);
 }
 
-void Http2Call::Cancel() {
-  InLoop([this] {
-    if (connection_ != nullptr) GiveUp(NGHTTP2_CANCEL);
-  });
+void Http2Call::DoCancel() {
+  if (connection_ != nullptr) GiveUp(NGHTTP2_CANCEL);
 }
 
 void Http2Call::GiveUp(std::uint32_t code) {
-  outgoing_.clear();
-  next_ = 0;
+  outgoing_.Clear();
   in_ = {};
   unread_ = {};
   read_ended_ = true;
@@ -561,26 +423,20 @@ void Http2Call::GiveUp(std::uint32_t code) {
   // Fill() is not asked again for a stream that is being reset.
   nghttp2_submit_rst_stream(connection_->session_, NGHTTP2_FLAG_NONE, stream_, code);
   connection_->Touch();
-  if (!cancelled_.exchange(true, std::memory_order_acq_rel)) {
-    Tell(handler_, [](RpcHandler& handler) { handler.OnCancel(); });
-  }
+  if (BecomesCancelled()) TellHandler(&RpcHandler::OnCancel);
 }
 
 void Http2Call::StreamClosed(bool in_order) {
-  const bool cancelled =
-      (!in_order || !ended_) && !cancelled_.exchange(true, std::memory_order_acq_rel);
+  const bool cancelled = !in_order || !ended_;
   Detach();
-  const std::shared_ptr<RpcHandler> last = std::exchange(handler_, nullptr);
-  if (cancelled) Tell(last, [](RpcHandler& handler) { handler.OnCancel(); });
-  Tell(last, [](RpcHandler& handler) { handler.OnDone(); });
+  TellEnd(cancelled);
 }
 
 void Http2Call::Detach() {
   if (connection_ == nullptr) return;
   connection_->GiveToPot(std::exchange(from_pot_, 0));
   connection_ = nullptr;
-  outgoing_.clear();
-  next_ = 0;
+  outgoing_.Clear();
   in_ = {};
   unread_ = {};
   finished_ = true;
@@ -592,7 +448,7 @@ void Http2Call::Tick(Clock::time_point now) {
     if (!ended_ && (IsReplyTooSlow(now) || now > deadline_)) GiveUpReply();
     return;
   }
-  if (!outgoing_.empty() && IsReplyTooSlow(now)) {
+  if (outgoing_.IsTooSlow(environment_.times, now)) {
     GiveUpReply();
     return;
   }
@@ -605,26 +461,24 @@ void Http2Call::Tick(Clock::time_point now) {
 }
 
 bool Http2Call::IsReplyTooSlow(Clock::time_point now) const {
-  const Seconds unread = connection_->environment_.times.reply_unread;
-  if (outgoing_.empty()) return now > finished_at_ + unread;
-  return now > last_progress_ + unread ||
-         now > outgoing_since_ + connection_->environment_.times.ForMessage(outgoing_bytes_);
+  if (!outgoing_.empty()) return outgoing_.IsTooSlow(environment_.times, now);
+  return now > finished_at_ + environment_.times.reply_unread;
 }
 
 void Http2Call::GiveUpReply() {
-  connection_->environment_.stats->GaveUpReply();
+  stats_.GaveUpReply();
   GiveUp(NGHTTP2_CANCEL);
 }
 
 void Http2Call::TickRequest(Clock::time_point now) {
-  const Http2Times& times = connection_->environment_.times;
+  const Http2Times& times = environment_.times;
   // Between the messages of a stream nobody has to send.
   const bool idle = now > last_data_ + times.body_idle && (prefix_size_ > 0 || !has_message_);
   const bool slow =
       prefix_size_ > 0 &&
       now > message_since_ + times.ForMessage(prefix_size_ == kPrefixBytes ? in_size_ : 0);
   if (!idle && !slow) return;
-  connection_->environment_.stats->GaveUpRequest();
+  stats_.GaveUpRequest();
   EndReading(RequestStalled(times, idle));
 }
 

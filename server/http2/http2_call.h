@@ -3,44 +3,38 @@
 #define MEMORYD_SERVER_HTTP2_HTTP2_CALL_H_
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/base/memory_budget.h"
 #include "server/http2/call_messages.h"
 #include "server/http2/http2_connection.h"
+#include "server/http2/loop_call.h"
+#include "server/http2/outgoing_messages.h"
 #include "server/wire/rpc_call.h"
+#include "server/wire/rpc_status.h"
 
 namespace memoryd {
 
-// Other threads reach it by tasks of its loop; all but `metadata` and the like belongs to the loop.
-class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http2Call> {
+class Http2Call final : public LoopCall {
  public:
-  using Clock = std::chrono::steady_clock;
-
   Http2Call(Http2Connection* connection, std::int32_t stream);
   ~Http2Call() override;
 
   // RpcCall.
   const CallMetadata& metadata() const override { return metadata_; }
-  const std::vector<std::string>& certificate_names() const override { return *names_; }
   TimePoint deadline() const override { return deadline_; }
-  bool IsCancelled() const override { return cancelled_.load(std::memory_order_acquire); }
-  void SetHandler(std::shared_ptr<RpcHandler> handler) override;
   absl::Status ChargeTo(std::string_view tenant) override;
-  void Read() override;
-  absl::StatusOr<MemoryBudget::Hold> Take(MemoryUse use, std::int64_t bytes) override;
   void Send(std::string message, MemoryBudget::Hold hold) override;
   void SendLast(std::string message, MemoryBudget::Hold hold) override;
   void Finish(const absl::Status& status, std::string_view request_id) override;
-  void Cancel() override;
 
   // The connection calls these, on the loop's thread.
   void TakeHeader(std::string_view name, std::string_view value);
@@ -60,26 +54,15 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   bool attached() const { return connection_ != nullptr; }
 
  private:
-  struct Outgoing {
-    std::array<char, kPrefixBytes> prefix;
-    std::string message;
-    MemoryBudget::Hold hold;
-    std::size_t offset = 0;  // Of prefix and message together.
-  };
+  // LoopCall.
+  void DoRead() override;
+  void DoCancel() override;
+  // As an event of the connection's, as long as that is there.
+  void RunTask(absl::FunctionRef<void()> task) override;
 
-  // On the loop's thread now, or as its task.
-  template <typename Function>
-  void InLoop(Function function);
-  // Does `work`; the call ends with what it throws. Any thread.
-  template <typename Work>
-  void Guarded(const Work& work);
-  // Tells `handler`, unless it is null. On the loop's thread.
-  template <typename Event>
-  void Tell(std::shared_ptr<RpcHandler> handler, const Event& event);
   void Measure(std::string_view message, MemoryBudget::Hold& hold);
-  void DoRead();
   void DoSend(std::string message, MemoryBudget::Hold hold);
-  void DoFinish(int code, std::string message, std::string details, std::string request_id);
+  void DoFinish(const RpcStatus& status, std::string request_id);
   // Returns what is left when nobody asks for more.
   std::string_view Parse(std::string_view bytes);
   // Keeps what nobody has asked for.
@@ -97,25 +80,16 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   void GiveUpReply();
 
   Http2Connection* connection_;  // Null once that or the stream is gone.
-  const std::shared_ptr<EventLoop> loop_;
-  MemoryBudget& budget_;
-  Http2Stats& stats_;
   const std::int32_t stream_;
-  const std::shared_ptr<const std::vector<std::string>> names_;
   std::string path_;
   CallMetadata metadata_;
   std::string content_type_;
   bool is_post_ = false;
   bool is_compressed_ = false;
   TimePoint deadline_ = TimePoint::max();
-  std::atomic<bool> cancelled_{false};
 
-  std::shared_ptr<RpcHandler> handler_;
   // What has come of the request.
-  MemoryBudget::Hold hold_;
   std::int64_t from_pot_ = kCallBytes;  // Taken by the connection when the call began.
-  bool charged_ = false;
-  std::string tenant_;
   bool reading_ = false;
   bool parsing_unread_ = false;
   bool request_ended_ = false;
@@ -130,16 +104,12 @@ class Http2Call final : public RpcCall, public std::enable_shared_from_this<Http
   std::string in_;
   std::size_t in_size_ = 0;
   // Of the reply.
-  std::vector<Outgoing> outgoing_;
-  std::size_t next_ = 0;  // Of outgoing_.
-  std::size_t outgoing_bytes_ = 0;
+  OutgoingMessages outgoing_;
   bool answered_ = false;  // The headers are submitted.
   bool deferred_ = false;
   bool finished_ = false;
   bool ended_ = false;  // The trailers are submitted.
   Clock::time_point finished_at_;
-  Clock::time_point outgoing_since_;  // While outgoing_ is not empty.
-  Clock::time_point last_progress_;   // The same.
   std::vector<std::pair<std::string, std::string>> trailers_;
 };
 

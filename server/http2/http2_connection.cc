@@ -17,7 +17,6 @@ namespace {
 
 using Seconds = std::chrono::seconds;
 
-constexpr Seconds kHandshake(5);
 constexpr Seconds kSettle(10);
 constexpr Seconds kHeadersUnfinished(10);
 constexpr Seconds kWriteStuck(30);
@@ -32,14 +31,6 @@ constexpr int kCallsOfChunk = 32;
 // More than this waits for the peer to read; nothing is read from it meanwhile.
 constexpr std::size_t kMaxOut = 256 << 10;
 constexpr std::size_t kMaxQueuedFrames = 512;
-// Beyond it a connection is ended.
-constexpr double kNuisanceBurst = 1000;
-constexpr double kNuisanceRate = 200;
-// Of headers as they are unpacked, an entry's 32 bytes included. Nothing that calls sends so many:
-// a small block that names an entry of HPACK's table again and again would keep the loop busy.
-constexpr std::size_t kLargeHeaders = 96 << 10;
-constexpr std::size_t kMostHeaders = 256 << 10;
-constexpr double kLargeHeadersWeight = 5;
 constexpr int kConnectionWindow = 1 << 20;
 constexpr std::int64_t kPartOfPot = 16;
 
@@ -69,7 +60,7 @@ struct Http2Connection::Callbacks {
     Http2Connection& self = Of(user_data);
     self.in_headers_ = true;
     self.header_since_ = Clock::now();
-    self.unpacked_header_bytes_ = 0;
+    self.flood_.BeginHeaders(self.header_since_);
     if (!IsRequest(frame)) return 0;
     const std::int32_t stream = frame->hd.stream_id;
     ++self.calls_of_chunk_;
@@ -94,8 +85,8 @@ struct Http2Connection::Callbacks {
                       const std::uint8_t* name, std::size_t name_size, const std::uint8_t* value,
                       std::size_t value_size, std::uint8_t /*flags*/, void* user_data) {
     Http2Connection& self = Of(user_data);
-    self.CountHeader(name_size + value_size);
-    if (self.flooded_) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    self.flood_.CountHeader(name_size + value_size);
+    if (self.flood_.flooded()) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (!IsRequest(frame)) return 0;
     auto* const call =
         static_cast<Http2Call*>(nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
@@ -113,13 +104,13 @@ struct Http2Connection::Callbacks {
                              std::uint8_t /*flags*/, void* user_data) {
     const std::string_view given(reinterpret_cast<const char*>(name), name_size);
     Http2Connection& self = Of(user_data);
-    self.CountHeader(name_size + value_size);
-    if (self.flooded_) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    self.flood_.CountHeader(name_size + value_size);
+    if (self.flood_.flooded()) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (!IsRequest(frame)) return 0;
     auto* const call =
         static_cast<Http2Call*>(nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
     if (call != nullptr) call->TakeInvalidHeader(given, value_size);
-    return self.flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return self.flood_.flooded() ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
   }
 
   static int OnFrame(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
@@ -132,7 +123,7 @@ struct Http2Connection::Callbacks {
         auto* const call = static_cast<Http2Call*>(
             nghttp2_session_get_stream_user_data(session, frame->hd.stream_id));
         if (call == nullptr) break;
-        const std::shared_ptr<Http2Call> kept = call->shared_from_this();
+        const auto kept = call->shared_from_this();
         const bool ends = (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0;
         if (IsRequest(frame)) call->Start();
         if (ends) {
@@ -174,7 +165,7 @@ struct Http2Connection::Callbacks {
       default:
         break;
     }
-    return self.flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return self.flood_.flooded() ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
   }
 
   static int OnData(nghttp2_session* session, std::uint8_t /*flags*/, std::int32_t stream,
@@ -187,9 +178,9 @@ struct Http2Connection::Callbacks {
       nghttp2_session_consume_stream(session, stream, size);
       return 0;
     }
-    const std::shared_ptr<Http2Call> kept = call->shared_from_this();
+    const auto kept = call->shared_from_this();
     call->TakeData({reinterpret_cast<const char*>(data), size});
-    return Of(user_data).flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return Of(user_data).flood_.flooded() ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
   }
 
   static int OnStreamClose(nghttp2_session* session, std::int32_t stream, std::uint32_t code,
@@ -210,7 +201,7 @@ struct Http2Connection::Callbacks {
     Http2Connection& self = Of(user_data);
     if (frame->hd.type == NGHTTP2_HEADERS) self.in_headers_ = false;
     self.CountNuisance(1);
-    return self.flooded_ ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    return self.flood_.flooded() ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
   }
 
   static int OnFrameSent(nghttp2_session* session, const nghttp2_frame* frame, void* user_data) {
@@ -259,15 +250,7 @@ struct Http2Connection::Callbacks {
   }
 };
 
-Http2Connection::Http2Connection(ConnectionParts parts)
-    : environment_(*parts.environment),
-      loop_(std::move(parts.loop)),
-      socket_(parts.socket),
-      waits_(loop_.get()),
-      transport_(std::move(parts.transport)),
-      owner_(*parts.owner),
-      share_(std::move(parts.share)),
-      base_bytes_(parts.base_bytes) {
+Http2Connection::Http2Connection(ConnectionParts parts) : SocketConnection(std::move(parts)) {
   if (nghttp2_session_server_new2(&session_, Callbacks::Get(), this, Callbacks::Options()) != 0) {
     throw std::bad_alloc();
   }
@@ -275,59 +258,9 @@ Http2Connection::Http2Connection(ConnectionParts parts)
 
 Http2Connection::~Http2Connection() { nghttp2_session_del(session_); }
 
-void Http2Connection::Guarded(absl::FunctionRef<void()> event) {
-  try {
-    event();
-  } catch (...) {
-    Fail();
-  }
-  if (failed_) {
-    receiving_ = false;
-    Close(ConnectionEnd::kException);
-  }
-}
-
-void Http2Connection::Fail() {
-  Increment(*environment_.stats->exception_counter());
-  failed_ = true;
-}
-
-void Http2Connection::Start() {
-  environment_.stats->Opened();
-  Guarded([this] {
-    if (waits_.Begin(socket_)) {
-      Shake();
-    } else {
-      Close(ConnectionEnd::kTooMany);
-    }
-  });
-}
-
-void Http2Connection::Shake() {
-  const Transport::Result result = transport_->Handshake();
-  switch (result.state) {
-    case Transport::State::kDone:
-      shaking_ = false;
-      SendPreface();
-      OnReadable();
-      return;
-    case Transport::State::kWantRead:
-      WaitReadable();
-      return;
-    case Transport::State::kWantWrite:
-      WaitWritable();
-      return;
-    case Transport::State::kClosed:
-      Close(ConnectionEnd::kHandshake);
-      return;
-  }
-}
-
-void Http2Connection::SendPreface() {
-  certificate_names_ =
-      std::make_shared<const std::vector<std::string>>(transport_->CertificateNames());
+void Http2Connection::OnShaken() {
   const nghttp2_settings_entry settings[] = {
-      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, environment_.max_concurrent_streams},
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, environment().max_concurrent_streams},
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, static_cast<std::uint32_t>(kToldHeaderBytes)},
       {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
   };
@@ -336,89 +269,44 @@ void Http2Connection::SendPreface() {
   Touch();
 }
 
-void Http2Connection::WaitReadable() {
-  if (!open()) return;
-  waits_.ForRead([self = shared_from_this()] { self->OnSocket(&Http2Connection::OnReadable); });
-}
-
-void Http2Connection::WaitWritable() {
-  if (!open()) return;
-  waits_.ForWrite([self = shared_from_this()] { self->OnSocket(&Http2Connection::DoFlush); });
-}
-
-void Http2Connection::OnSocket(void (Http2Connection::*event)()) {
-  if (!open()) return;
-  Guarded([this, event] {
-    if (shaking_) {
-      Shake();
-    } else {
-      (this->*event)();
-    }
-  });
-}
-
-void Http2Connection::OnReadable() {
-  if (reading_paused_ || !open()) return;
-  const Transport::Result result = transport_->Read(loop_->buffer().data(), chunk_);
-  switch (result.state) {
-    case Transport::State::kDone:
-      last_read_ = Clock::now();
-      Receive(loop_->buffer().data(), result.bytes);
-      if (!open()) return;
-      // Many calls in few bytes: other connections have their turn sooner.
-      if (calls_of_chunk_ > kCallsOfChunk) {
-        chunk_ = std::max(chunk_ / 2, kMinChunk);
-      } else if (result.bytes == chunk_) {
-        chunk_ = std::min(chunk_ * 2, kMaxChunk);
-      }
-      if (reading_paused_) return;
-      if (transport_->HasBuffered()) {
-        loop_->Post(
-            [self = shared_from_this()] { self->Guarded([&self] { self->OnReadable(); }); });
-      } else {
-        WaitReadable();
-      }
-      return;
-    case Transport::State::kWantRead:
-      WaitReadable();
-      return;
-    case Transport::State::kWantWrite:
-      // A handshake of TLS 1.3 that goes on while data is read.
-      WaitWritable();
-      WaitReadable();
-      return;
-    case Transport::State::kClosed:
-      Close(ConnectionEnd::kPeer);
-      return;
+void Http2Connection::OnBytes(std::string_view bytes) {
+  last_read_ = Clock::now();
+  const bool filled = bytes.size() == chunk_;
+  Receive(bytes);
+  // Many calls in few bytes: other connections have their turn sooner.
+  if (calls_of_chunk_ > kCallsOfChunk) {
+    chunk_ = std::max(chunk_ / 2, kMinChunk);
+  } else if (filled) {
+    chunk_ = std::min(chunk_ * 2, kMaxChunk);
   }
 }
 
-void Http2Connection::Receive(const char* bytes, std::size_t size) {
+void Http2Connection::Receive(std::string_view bytes) {
   calls_of_chunk_ = 0;
   receiving_ = true;
   ssize_t taken = 0;
   const std::uint64_t dropped = filter_.dropped();
-  filter_.Feed({bytes, size}, [this, &taken](std::string_view part) {
+  filter_.Feed(bytes, [this, &taken](std::string_view part) {
     taken = nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(part.data()),
                                      part.size());
     return taken >= 0;
   });
   receiving_ = false;
   CountNuisance(static_cast<double>(filter_.dropped() - dropped));
-  if (flooded_ || taken == NGHTTP2_ERR_FLOODED) {
+  if (flood_.flooded() || taken == NGHTTP2_ERR_FLOODED) {
     EndForFlood();
     return;
   }
   // What nghttp2 holds is of no use after a callback failed.
-  if (failed_) return;
+  if (failed()) return;
   if (taken < 0) {
-    DoFlush();
+    OnFlush();
     Close(ConnectionEnd::kProtocol);
     return;
   }
   // Bytes of a header block that is not complete are held by nghttp2 and by its call.
   if (in_headers_) {
-    const auto more = static_cast<std::int64_t>(size);
+    const auto more = static_cast<std::int64_t>(bytes.size());
     if (!TakeFromPot(more)) {
       EndForFlood();
       return;
@@ -433,34 +321,29 @@ void Http2Connection::Receive(const char* bytes, std::size_t size) {
 void Http2Connection::EndForFlood() {
   // Says why, if the socket takes it.
   nghttp2_session_terminate_session(session_, NGHTTP2_ENHANCE_YOUR_CALM);
-  flooded_ = false;
-  DoFlush();
+  flood_.Told();
+  OnFlush();
   Close(ConnectionEnd::kFlood);
 }
 
-void Http2Connection::Flush() {
-  touched_ = false;
-  Guarded([this] { DoFlush(); });
-}
-
-void Http2Connection::DoFlush() {
-  if (!open() || failed_ || shaking_ || receiving_) return;
-  bool writable = WriteOut();
+void Http2Connection::OnFlush() {
+  if (!open() || failed() || receiving_) return;
+  bool writable = SendOut();
   while (writable && open()) {
     const std::uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
-    if (failed_) return;
+    if (failed()) return;
     if (size < 0) {
-      Close(flooded_ ? ConnectionEnd::kFlood : ConnectionEnd::kProtocol);
+      Close(flood_.flooded() ? ConnectionEnd::kFlood : ConnectionEnd::kProtocol);
       return;
     }
     if (size == 0) break;
     out_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
-    if (out_.size() - out_begin_ >= kMaxOut / 4) writable = WriteOut();
+    if (out_.size() - out_begin_ >= kMaxOut / 4) writable = SendOut();
   }
-  if (writable && open()) WriteOut();
+  if (writable && open()) SendOut();
   if (!open()) return;
-  if (flooded_) {
+  if (flood_.flooded()) {
     Close(ConnectionEnd::kFlood);
     return;
   }
@@ -472,8 +355,7 @@ void Http2Connection::DoFlush() {
   const bool pause = out_.size() - out_begin_ > kMaxOut ||
                      nghttp2_session_get_outbound_queue_size(session_) > kMaxQueuedFrames;
   if (std::exchange(reading_paused_, pause) && !pause) {
-    // By a task of its own, so that others have their turn.
-    loop_->Post([self = shared_from_this()] { self->Guarded([&self] { self->OnReadable(); }); });
+    ReadOn();
   }
   for (std::vector<std::shared_ptr<Http2Call>> sent = std::exchange(sent_, {});
        const auto& call : sent) {
@@ -481,22 +363,14 @@ void Http2Connection::DoFlush() {
   }
 }
 
-bool Http2Connection::WriteOut() {
-  while (out_begin_ < out_.size()) {
-    const Transport::Result result =
-        transport_->Write(out_.data() + out_begin_, out_.size() - out_begin_);
-    if (result.state == Transport::State::kDone) {
-      out_begin_ += result.bytes;
-      last_write_ = Clock::now();
-      continue;
-    }
-    if (result.state == Transport::State::kClosed) {
-      Close(ConnectionEnd::kPeer);
-      return false;
-    }
-    if (result.state == Transport::State::kWantWrite) WaitWritable();
-    return false;
-  }
+bool Http2Connection::SendOut() {
+  std::string_view left(out_);
+  left.remove_prefix(out_begin_);
+  const bool all = WriteOut(left);
+  const std::size_t begin = out_.size() - left.size();
+  if (begin > out_begin_) last_write_ = Clock::now();
+  out_begin_ = begin;
+  if (!all) return false;
   last_write_ = Clock::now();
   out_begin_ = 0;
   // A large reply leaves no large buffer behind.
@@ -509,27 +383,12 @@ bool Http2Connection::WriteOut() {
 }
 
 void Http2Connection::CountNuisance(double weight) {
-  if (weight == 0) return;
-  const Clock::time_point now = Clock::now();
-  const double gone = std::chrono::duration<double>(now - nuisance_at_).count() * kNuisanceRate;
-  nuisance_at_ = now;
-  nuisance_ = std::max(0.0, nuisance_ - gone) + weight;
-  if (nuisance_ > kNuisanceBurst) flooded_ = true;
-}
-
-void Http2Connection::CountHeader(std::size_t bytes) {
-  constexpr std::size_t kEntry = 32;
-  const std::size_t before = unpacked_header_bytes_;
-  unpacked_header_bytes_ += bytes + kEntry;
-  if (before <= kLargeHeaders && unpacked_header_bytes_ > kLargeHeaders) {
-    CountNuisance(kLargeHeadersWeight);
-  }
-  if (unpacked_header_bytes_ > kMostHeaders) flooded_ = true;
+  if (weight > 0) flood_.Count(weight, Clock::now());
 }
 
 bool Http2Connection::TakeFromPot(std::int64_t bytes) {
-  const bool fits = pot_bytes_ + bytes <= share_->pot().limit() / kPartOfPot;
-  const PotShare::Outcome outcome = fits ? share_->Take(bytes) : PotShare::Outcome::kShareEmpty;
+  const bool fits = pot_bytes_ + bytes <= share().pot().limit() / kPartOfPot;
+  const PotShare::Outcome outcome = fits ? share().Take(bytes) : PotShare::Outcome::kShareEmpty;
   if (outcome == PotShare::Outcome::kShareEmpty) CountNuisance(1);
   if (outcome != PotShare::Outcome::kTaken) return false;
   pot_bytes_ += bytes;
@@ -537,30 +396,15 @@ bool Http2Connection::TakeFromPot(std::int64_t bytes) {
 }
 
 void Http2Connection::GiveToPot(std::int64_t bytes) {
-  share_->Give(bytes);
+  share().Give(bytes);
   pot_bytes_ -= bytes;
 }
 
-void Http2Connection::Touch() {
-  if (touched_) return;
-  owner_.Touched(shared_from_this());
-  touched_ = true;
-}
-
-void Http2Connection::Tick(Clock::time_point now) {
-  Guarded([this, now] { DoTick(now); });
-}
-
-void Http2Connection::DoTick(Clock::time_point now) {
-  if (!open() || failed_) return;
-  if (shaking_) {
-    if (now > started_ + kHandshake) Close(ConnectionEnd::kHandshake);
-    return;
-  }
-  if ((!settled_ && now > started_ + kSettle) ||
+void Http2Connection::OnTick(Clock::time_point now) {
+  if ((!settled_ && now > started() + kSettle) ||
       (in_headers_ && now > header_since_ + kHeadersUnfinished)) {
     nghttp2_session_terminate_session(session_, NGHTTP2_SETTINGS_TIMEOUT);
-    DoFlush();
+    OnFlush();
     Close(ConnectionEnd::kProtocol);
     return;
   }
@@ -568,24 +412,24 @@ void Http2Connection::DoTick(Clock::time_point now) {
     Close(ConnectionEnd::kStuck);
     return;
   }
-  if (ping_open_ && now > ping_sent_ + environment_.keepalive / 3) {
+  if (ping_open_ && now > ping_sent_ + environment().keepalive / 3) {
     if (last_read_ < ping_sent_) {
       Close(ConnectionEnd::kStuck);
       return;
     }
     // One who sends something is there, whether he answers pings or not.
     ping_open_ = false;
-  } else if (!ping_open_ && !calls_.empty() && now > last_read_ + environment_.keepalive) {
+  } else if (!ping_open_ && !calls_.empty() && now > last_read_ + environment().keepalive) {
     nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, nullptr);
     ping_open_ = true;
     ping_sent_ = now;
     Touch();
   }
   if (going_away_ && now > noticed_at_ + kNoticeTime) NameLastCall();
-  if (environment_.max_age.count() > 0) {
-    if (!going_away_ && now > started_ + environment_.max_age) {
-      DoBeginShutdown();
-      age_ends_ = now + environment_.max_age_grace;
+  if (environment().max_age.count() > 0) {
+    if (!going_away_ && now > started() + environment().max_age) {
+      OnShutdown();
+      age_ends_ = now + environment().max_age_grace;
     } else if (age_ends_ != Clock::time_point() && now > age_ends_) {
       Close(ConnectionEnd::kAge);
       return;
@@ -600,16 +444,8 @@ void Http2Connection::DoTick(Clock::time_point now) {
   }
 }
 
-void Http2Connection::BeginShutdown() {
-  Guarded([this] { DoBeginShutdown(); });
-}
-
-void Http2Connection::DoBeginShutdown() {
-  if (!open() || std::exchange(going_away_, true)) return;
-  if (shaking_) {
-    Close(ConnectionEnd::kShutdown);
-    return;
-  }
+void Http2Connection::OnShutdown() {
+  if (std::exchange(going_away_, true)) return;
   // What the peer sends before he hears of it is still served (RFC 9113, 6.8).
   nghttp2_submit_shutdown_notice(session_);
   nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, kNoticed.data());
@@ -625,12 +461,8 @@ void Http2Connection::NameLastCall() {
   Touch();
 }
 
-void Http2Connection::Close(ConnectionEnd why) {
-  if (!open() || receiving_) return;
-  const std::shared_ptr<Http2Connection> self = shared_from_this();
+void Http2Connection::OnClosed() {
   nghttp2_session* const session = std::exchange(session_, nullptr);
-  // Ends the waits; the transport closes the socket.
-  waits_.End();
   // All are detached before any handler hears of it: it may reach for another call.
   const auto calls = std::exchange(calls_, {});
   for (const auto& [stream, call] : calls) call->Detach();
@@ -638,16 +470,12 @@ void Http2Connection::Close(ConnectionEnd why) {
     try {
       call->StreamClosed(/*in_order=*/false);
     } catch (...) {
-      Increment(*environment_.stats->exception_counter());
+      Increment(*environment().stats->exception_counter());
     }
   }
   sent_.clear();
   nghttp2_session_del(session);
-  transport_.reset();
   GiveToPot(std::exchange(header_bytes_, 0));
-  share_->Give(base_bytes_);
-  environment_.stats->Closed(why);
-  owner_.Closed(this);
 }
 
 }  // namespace memoryd

@@ -1,0 +1,57 @@
+// The messages of a reply on their way into frames.
+#ifndef MEMORYD_SERVER_HTTP2_OUTGOING_MESSAGES_H_
+#define MEMORYD_SERVER_HTTP2_OUTGOING_MESSAGES_H_
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/memory_budget.h"
+#include "server/http2/call_messages.h"
+#include "server/http2/http2_times.h"
+
+namespace memoryd {
+
+// Each leaves with gRPC's prefix before it, and is held until all of it has left.
+class OutgoingMessages {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct Filled {
+    std::size_t bytes = 0;
+    // Of the messages that have left with these, without their prefixes.
+    std::size_t ended_bytes = 0;
+  };
+
+  void Add(std::string message, MemoryBudget::Hold hold, TimePoint now);
+  // Copies as much as there is and `buffer` takes.
+  Filled Fill(std::span<std::uint8_t> buffer, TimePoint now);
+  void Clear();
+
+  // Nothing waits.
+  bool empty() const { return messages_.empty(); }
+  // Whether what waits is read too slowly.
+  bool IsTooSlow(const Http2Times& times, TimePoint now) const;
+
+ private:
+  struct Outgoing {
+    std::array<char, kPrefixBytes> prefix;
+    std::string message;
+    MemoryBudget::Hold hold;
+    std::size_t offset = 0;  // Of prefix and message together.
+  };
+
+  std::vector<Outgoing> messages_;
+  std::size_t next_ = 0;   // The first of them that has not left.
+  std::size_t bytes_ = 0;  // Of all that came since none waited.
+  TimePoint since_;
+  TimePoint last_progress_;
+};
+
+}  // namespace memoryd
+
+#endif  // MEMORYD_SERVER_HTTP2_OUTGOING_MESSAGES_H_

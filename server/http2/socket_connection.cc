@@ -1,0 +1,195 @@
+#include "server/http2/socket_connection.h"
+
+#include <utility>
+
+namespace memoryd {
+namespace {
+
+constexpr std::chrono::seconds kHandshake(5);
+
+}  // namespace
+
+SocketConnection::SocketConnection(ConnectionParts parts)
+    : environment_(*parts.environment),
+      loop_(std::move(parts.loop)),
+      socket_(parts.socket),
+      waits_(loop_.get()),
+      transport_(std::move(parts.transport)),
+      owner_(*parts.owner),
+      share_(std::move(parts.share)),
+      base_bytes_(parts.base_bytes) {}
+
+SocketConnection::~SocketConnection() = default;
+
+void SocketConnection::Guarded(absl::FunctionRef<void()> event) {
+  try {
+    event();
+  } catch (...) {
+    Fail();
+  }
+  if (failed_) {
+    OnException();
+    Close(ConnectionEnd::kException);
+  }
+}
+
+void SocketConnection::Fail() {
+  Increment(*environment_.stats->exception_counter());
+  failed_ = true;
+}
+
+void SocketConnection::Start() {
+  environment_.stats->Opened();
+  Guarded([this] {
+    if (waits_.Begin(socket_)) {
+      Shake();
+    } else {
+      Close(ConnectionEnd::kTooMany);
+    }
+  });
+}
+
+void SocketConnection::Shake() {
+  switch (transport_->Handshake().state) {
+    case Transport::State::kDone:
+      shaking_ = false;
+      certificate_names_ =
+          std::make_shared<const std::vector<std::string>>(transport_->CertificateNames());
+      OnShaken();
+      Read();
+      return;
+    case Transport::State::kWantRead:
+      WaitReadable();
+      return;
+    case Transport::State::kWantWrite:
+      WaitWritable();
+      return;
+    case Transport::State::kClosed:
+      Close(ConnectionEnd::kHandshake);
+      return;
+  }
+}
+
+void SocketConnection::WaitReadable() {
+  if (!open_) return;
+  waits_.ForRead([self = shared_from_this()] { self->OnSocket([&self] { self->Read(); }); });
+}
+
+void SocketConnection::WaitWritable() {
+  if (!open_) return;
+  waits_.ForWrite([self = shared_from_this()] { self->OnSocket([&self] { self->OnFlush(); }); });
+}
+
+void SocketConnection::OnSocket(absl::FunctionRef<void()> event) {
+  if (!open_) return;
+  Guarded([this, event] {
+    if (shaking_) {
+      Shake();
+    } else {
+      event();
+    }
+  });
+}
+
+void SocketConnection::Read() {
+  if (!open_) return;
+  const std::size_t size = ReadSize();
+  if (size == 0) return;
+  const Transport::Result result = transport_->Read(loop_->buffer().data(), size);
+  switch (result.state) {
+    case Transport::State::kDone:
+      OnBytes({loop_->buffer().data(), result.bytes});
+      if (!open_ || ReadSize() == 0) return;
+      if (transport_->HasBuffered()) {
+        ReadOn();
+      } else {
+        WaitReadable();
+      }
+      return;
+    case Transport::State::kWantRead:
+      WaitReadable();
+      return;
+    case Transport::State::kWantWrite:
+      // A handshake of TLS 1.3 that goes on while data is read.
+      WaitWritable();
+      WaitReadable();
+      return;
+    case Transport::State::kClosed:
+      Close(ConnectionEnd::kPeer);
+      return;
+  }
+}
+
+void SocketConnection::ReadOn() {
+  loop_->Post([self = shared_from_this()] { self->Guarded([&self] { self->Read(); }); });
+}
+
+bool SocketConnection::WriteOut(std::string_view& bytes) {
+  while (!bytes.empty()) {
+    const Transport::Result result = transport_->Write(bytes.data(), bytes.size());
+    switch (result.state) {
+      case Transport::State::kDone:
+        bytes.remove_prefix(result.bytes);
+        break;
+      case Transport::State::kWantRead:
+        return false;
+      case Transport::State::kWantWrite:
+        WaitWritable();
+        return false;
+      case Transport::State::kClosed:
+        Close(ConnectionEnd::kPeer);
+        return false;
+    }
+  }
+  return true;
+}
+
+void SocketConnection::Touch() {
+  if (touched_ || !open_) return;
+  owner_.Touched(shared_from_this());
+  touched_ = true;
+}
+
+void SocketConnection::Flush() {
+  touched_ = false;
+  Guarded([this] {
+    if (open_ && !shaking_ && !failed_) OnFlush();
+  });
+}
+
+void SocketConnection::Tick(Clock::time_point now) {
+  Guarded([this, now] {
+    if (!open_ || failed_) return;
+    if (!shaking_) {
+      OnTick(now);
+    } else if (now > started_ + kHandshake) {
+      Close(ConnectionEnd::kHandshake);
+    }
+  });
+}
+
+void SocketConnection::BeginShutdown() {
+  Guarded([this] {
+    if (!open_) return;
+    if (shaking_) {
+      Close(ConnectionEnd::kShutdown);
+    } else {
+      OnShutdown();
+    }
+  });
+}
+
+void SocketConnection::Close(ConnectionEnd why) {
+  if (!open_ || !MayClose()) return;
+  const std::shared_ptr<SocketConnection> self = shared_from_this();
+  open_ = false;
+  // Ends the waits; the transport closes the socket.
+  waits_.End();
+  OnClosed();
+  transport_.reset();
+  share_->Give(base_bytes_);
+  environment_.stats->Closed(why);
+  owner_.Closed(this);
+}
+
+}  // namespace memoryd
