@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/blocks/entry_log.h"
-#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_changes.h"
 #include "core/llm/model.h"
 #include "core/model/job.h"
 #include "core/model/session_config.h"

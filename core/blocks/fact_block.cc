@@ -15,7 +15,7 @@
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_text.h"
-#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_changes.h"
 #include "core/blocks/fact_text.h"
 #include "core/blocks/fact_ttl.h"
 #include "core/blocks/latest_state.h"

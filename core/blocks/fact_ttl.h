@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_changes.h"
 
 namespace memoryd {
 

@@ -16,7 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
-#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_changes.h"
 #include "core/calls/pending_calls.h"
 #include "core/model/job.h"
 #include "core/model/message.h"

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "core/blocks/entity_block.h"
-#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_changes.h"
 #include "core/blocks/summary_block.h"
 #include "core/model/session_config.h"
 #include "tests/fuzz/require.h"

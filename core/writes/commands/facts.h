@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_changes.h"
 #include "core/writes/command_traits.h"
 #include "core/writes/found_messages.h"
 
