@@ -8,7 +8,6 @@
 #include <chrono>
 #include <map>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "core/base/error.h"
@@ -16,10 +15,11 @@
 #include "core/storage/postgres/batch_writer.h"
 #include "core/storage/postgres/durability.h"
 #include "core/storage/postgres/exclusive_lock.h"
-#include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/postgres_item_store.h"
+#include "core/storage/postgres/postgres_jobs.h"
 #include "core/storage/postgres/read_queries.h"
+#include "core/storage/postgres/retried_queries.h"
 #include "core/storage/postgres/row_codec.h"
 #include "core/storage/postgres/sqlstate.h"
 #include "core/storage/postgres/sweep.h"
@@ -29,23 +29,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Parameters = std::vector<std::string>;
-
-// The text of a number that is stored as the signed one of the same bits.
-std::string Bits(std::uint64_t number) {
-  return std::to_string(std::bit_cast<std::int64_t>(number));
-}
-
-// The first columns of these rows, each as an array parameter.
-Parameters ArraysOf(const QueryResult& result, const std::vector<int>& rows, int columns) {
-  Parameters arrays;
-  for (int column = 0; column < columns; ++column) {
-    std::vector<std::string> values;
-    values.reserve(rows.size());
-    for (const int row : rows) values.emplace_back(result.Text(row, column));
-    arrays.push_back(ArrayParameter(values));
-  }
-  return arrays;
-}
 
 // The session's id, then its columns, then how many there are.
 absl::StatusOr<SessionPage> DecodeListed(const QueryResult& result) {
@@ -118,15 +101,25 @@ class PostgresStore : public Store, private PoolDropper {
                                           bool tombstones) override;
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
-  absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;
+  absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override {
+    return jobs_.ClaimJobs(request);
+  }
   absl::Status RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
-                         std::int64_t lease_us) override;
+                         std::int64_t lease_us) override {
+    return jobs_.RenewJobs(lease, jobs, lease_us);
+  }
   absl::Status ReleaseJob(std::uint64_t lease, const JobKey& job, std::int64_t delay_us,
-                          std::string_view error, const Usage& usage, bool begun) override;
+                          std::string_view error, const Usage& usage, bool begun) override {
+    return jobs_.ReleaseJob(lease, job, delay_us, error, usage, begun);
+  }
   absl::StatusOr<std::vector<Job>> ListJobs(const SessionKey& key,
-                                            const JobFilter& filter) override;
-  absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override;
-  absl::StatusOr<JobCounts> CountJobs() override;
+                                            const JobFilter& filter) override {
+    return jobs_.ListJobs(key, filter);
+  }
+  absl::StatusOr<std::optional<Job>> FindJob(const JobKey& key) override {
+    return jobs_.FindJob(key);
+  }
+  absl::StatusOr<JobCounts> CountJobs() override { return jobs_.CountJobs(); }
   absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) override;
   absl::StatusOr<std::vector<DueSession>> ListDueSessions(std::int64_t now_us,
                                                           std::int64_t max_sessions) override;
@@ -143,9 +136,6 @@ class PostgresStore : public Store, private PoolDropper {
  private:
   Deadline CallDeadline() const { return Clock::now() + timeout_; }
   void DropConnections() override;
-  // For what may be done twice: tried once more on another connection when its own is lost.
-  absl::StatusOr<QueryResult> Run(QueryPool& pool, const Query& query,
-                                  const Parameters& parameters);
   // What kReadRange or kReadNewest finds.
   absl::StatusOr<std::vector<MessagePtr>> ReadRows(const Query& query, const SessionKey& key,
                                                    std::uint64_t generation, PositionRange range,
@@ -161,6 +151,9 @@ class PostgresStore : public Store, private PoolDropper {
   BatchPool writers_;
   QueryPool readers_;
   QueryPool lookups_;  // One connection, so that a look-up waits for no other read.
+  RetriedQueries reads_{readers_, *this, timeout_};
+  RetriedQueries quick_{lookups_, *this, timeout_};
+  PostgresJobs jobs_{reads_};
   PostgresItemStore items_;
   std::unique_ptr<ExclusiveLock> exclusive_;  // Null with shared coherence.
 };
@@ -169,18 +162,6 @@ void PostgresStore::DropConnections() {
   writers_.DropAll();
   readers_.DropAll();
   lookups_.DropAll();
-}
-
-absl::StatusOr<QueryResult> PostgresStore::Run(QueryPool& pool, const Query& query,
-                                               const Parameters& parameters) {
-  const Deadline deadline = CallDeadline();
-  for (int tries = 1;; ++tries) {
-    MEMORYD_ASSIGN_OR_RETURN(const QueryPool::Lease connection, pool.Acquire(deadline));
-    absl::StatusOr<QueryResult> result = connection->Run(query, parameters, deadline);
-    if (result.ok()) return result;
-    if (connection->spoilt()) DropConnections();
-    if (connection->usable() || tries > 1 || Clock::now() >= deadline) return result.status();
-  }
 }
 
 absl::Status PostgresStore::Migrate() {
@@ -205,7 +186,7 @@ absl::StatusOr<std::optional<LoadedSession>> PostgresStore::LoadSession(
     const SessionKey& key, std::int64_t max_active_bytes) {
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(readers_, kLoadSession, {key.tenant, key.session, std::to_string(max_active_bytes)}));
+      reads_.Run(kLoadSession, {key.tenant, key.session, std::to_string(max_active_bytes)}));
   if (result.size() == 0) return std::nullopt;
   LoadedSession loaded;
   MEMORYD_ASSIGN_OR_RETURN(loaded.row, DecodeSession(result, 0, 0));
@@ -245,10 +226,9 @@ absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadRows(
     std::int64_t max_messages, std::int64_t max_bytes) {
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(readers_, query,
-          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
-           std::to_string(range.begin), std::to_string(range.end), std::to_string(max_messages),
-           std::to_string(max_bytes)}));
+      reads_.Run(query, {key.tenant, key.session, BitsParameter(generation),
+                         std::to_string(range.begin), std::to_string(range.end),
+                         std::to_string(max_messages), std::to_string(max_bytes)}));
   return DecodeMessages(result);
 }
 
@@ -258,9 +238,9 @@ absl::StatusOr<std::vector<MessagePtr>> PostgresStore::ReadPositions(
   if (positions.empty()) return std::vector<MessagePtr>();
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(readers_, kReadPositions,
-          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
-           fmt::format("{{{}}}", fmt::join(positions, ",")), std::to_string(max_bytes)}));
+      reads_.Run(kReadPositions,
+                 {key.tenant, key.session, BitsParameter(generation),
+                  fmt::format("{{{}}}", fmt::join(positions, ",")), std::to_string(max_bytes)}));
   if (result.size() > 0 && result.Int(0, kMessageColumnCount) > max_bytes) return ReplyTooLarge();
   return DecodeMessages(result);
 }
@@ -271,9 +251,8 @@ absl::StatusOr<std::vector<std::int64_t>> PostgresStore::FindPositions(
   if (message_ids.empty()) return positions;
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(readers_, kFindPositions,
-          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
-           ArrayParameter(message_ids)}));
+      reads_.Run(kFindPositions, {key.tenant, key.session, BitsParameter(generation),
+                                  ArrayParameter(message_ids)}));
   positions.reserve(static_cast<std::size_t>(result.size()));
   for (int row = 0; row < result.size(); ++row) positions.push_back(result.Int(row, 0));
   return positions;
@@ -285,9 +264,9 @@ absl::StatusOr<std::vector<RowSize>> PostgresStore::ReadSizes(const SessionKey& 
                                                               std::int64_t max_rows) {
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(readers_, kReadSizes,
-          {key.tenant, key.session, std::to_string(std::bit_cast<std::int64_t>(generation)),
-           std::to_string(range.begin), std::to_string(range.end), std::to_string(max_rows)}));
+      reads_.Run(kReadSizes,
+                 {key.tenant, key.session, BitsParameter(generation), std::to_string(range.begin),
+                  std::to_string(range.end), std::to_string(max_rows)}));
   std::vector<RowSize> sizes;
   sizes.reserve(static_cast<std::size_t>(result.size()));
   for (int row = 0; row < result.size(); ++row) {
@@ -307,7 +286,7 @@ absl::StatusOr<std::vector<std::optional<SessionVersion>>> PostgresStore::Revisi
   }
   MEMORYD_ASSIGN_OR_RETURN(
       const QueryResult result,
-      Run(lookups_, kRevisions, {ArrayParameter(tenants), ArrayParameter(sessions)}));
+      quick_.Run(kRevisions, {ArrayParameter(tenants), ArrayParameter(sessions)}));
   for (int row = 0; row < result.size(); ++row) {
     versions[static_cast<std::size_t>(result.Int(row, 0) - 1)] = {
         std::bit_cast<std::uint64_t>(result.Int(row, 1)), result.Int(row, 2)};
@@ -338,7 +317,7 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> PostgresStore::FindReq
   if (request_ids.empty()) return records;
   const std::vector<std::string> parameters = {key.tenant, key.session,
                                                ArrayParameter(request_ids)};
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kFindRequests, parameters));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kFindRequests, parameters));
   if (result.size() == 0) return records;
   MEMORYD_RETURN_IF_ERROR(ConfirmRequests(parameters));
   std::map<std::string, RequestRecord, std::less<>> found;
@@ -359,7 +338,7 @@ absl::StatusOr<SessionPage> PostgresStore::ListSessions(std::string_view tenant,
                                                         std::string_view after,
                                                         const SessionListLimits& limits) {
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Run(readers_, kListSessions, ListParameters(tenant, after, limits)));
+                           reads_.Run(kListSessions, ListParameters(tenant, after, limits)));
   return DecodeListed(result);
 }
 
@@ -371,105 +350,19 @@ absl::StatusOr<SessionPage> PostgresStore::ListSubject(std::string_view tenant,
   Parameters parameters = ListParameters(tenant, after, limits);
   parameters.emplace_back(subject);
   parameters.emplace_back(tombstones ? "true" : "false");
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListSubject, parameters));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kListSubject, parameters));
   return DecodeListed(result);
 }
 
 absl::StatusOr<std::int64_t> PostgresStore::CountRequests(const SessionKey& key) {
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Run(readers_, kCountRequests, {key.tenant, key.session}));
+                           reads_.Run(kCountRequests, {key.tenant, key.session}));
   return result.Int(0, 0);
 }
 
 absl::StatusOr<TenantUsage> PostgresStore::ReadUsage(std::string_view tenant) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Run(readers_, kReadUsage, {std::string(tenant)}));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kReadUsage, {std::string(tenant)}));
   return TenantUsage{result.Int(0, 0), result.Int(0, 1), result.Int(0, 2)};
-}
-
-absl::StatusOr<std::vector<Job>> PostgresStore::ClaimJobs(const ClaimRequest& request) {
-  // Who loses all of its candidates to others looks for more.
-  constexpr int kMaxTries = 5;
-  if (request.max_jobs <= 0) return std::vector<Job>();
-  const std::string lease = Bits(request.lease);
-  const std::int64_t candidates = request.max_jobs + (request.skip ? kMaxSkippedJobs : 0);
-  for (int tries = 1;; ++tries) {
-    MEMORYD_ASSIGN_OR_RETURN(const QueryResult found, Run(readers_, kClaimableJobs,
-                                                          {request.take_over ? "true" : "false",
-                                                           lease, std::to_string(candidates)}));
-    std::vector<int> wanted;
-    for (int row = 0; row < found.size() && std::ssize(wanted) < request.max_jobs; ++row) {
-      if (!request.skip || !request.skip(DecodeJobKey(found, row))) wanted.push_back(row);
-    }
-    if (wanted.empty()) return std::vector<Job>();
-    constexpr int kColumns = 8;
-    Parameters parameters = ArraysOf(found, wanted, kColumns);
-    parameters.push_back(lease);
-    parameters.push_back(std::to_string(request.lease_us));
-    MEMORYD_ASSIGN_OR_RETURN(const QueryResult claimed, Run(readers_, kClaimJobs, parameters));
-    if (claimed.size() == 0 && tries < kMaxTries) continue;
-    MEMORYD_ASSIGN_OR_RETURN(std::vector<Job> jobs, DecodeJobs(claimed));
-    std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
-      return std::tie(a.due_us, a.key) < std::tie(b.due_us, b.key);
-    });
-    return jobs;
-  }
-}
-
-absl::Status PostgresStore::RenewJobs(std::uint64_t lease, std::span<const JobKey> jobs,
-                                      std::int64_t lease_us) {
-  if (jobs.empty()) return absl::OkStatus();
-  std::vector<std::string> tenants, sessions, generations, blocks, numbers;
-  for (const JobKey& job : jobs) {
-    tenants.push_back(job.session.tenant);
-    sessions.push_back(job.session.session);
-    generations.push_back(Bits(job.generation));
-    blocks.push_back(job.block);
-    numbers.push_back(std::to_string(job.number));
-  }
-  return Run(readers_, kRenewJobs,
-             {ArrayParameter(tenants), ArrayParameter(sessions), ArrayParameter(generations),
-              ArrayParameter(blocks), ArrayParameter(numbers), Bits(lease),
-              std::to_string(lease_us)})
-      .status();
-}
-
-absl::Status PostgresStore::ReleaseJob(std::uint64_t lease, const JobKey& job,
-                                       std::int64_t delay_us, std::string_view error,
-                                       const Usage& usage, bool begun) {
-  return Run(readers_, kReleaseJob,
-             {job.session.tenant, job.session.session, Bits(job.generation), job.block,
-              std::to_string(job.number), Bits(lease), std::to_string(delay_us),
-              BytesParameter(error), std::to_string(usage.calls),
-              std::to_string(usage.prompt_tokens), std::to_string(usage.completion_tokens),
-              begun ? "0" : "1"})
-      .status();
-}
-
-absl::StatusOr<std::vector<Job>> PostgresStore::ListJobs(const SessionKey& key,
-                                                         const JobFilter& filter) {
-  const int state = filter.state ? static_cast<int>(*filter.state) : -1;
-  MEMORYD_ASSIGN_OR_RETURN(
-      const QueryResult result,
-      Run(readers_, kListJobs,
-          {key.tenant, key.session, Bits(filter.generation), filter.after_block,
-           std::to_string(filter.after_number), std::to_string(state),
-           std::to_string(std::max<std::int64_t>(0, filter.max_jobs))}));
-  return DecodeJobs(result);
-}
-
-absl::StatusOr<std::optional<Job>> PostgresStore::FindJob(const JobKey& key) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                           Run(readers_, kFindJob,
-                               {key.session.tenant, key.session.session, Bits(key.generation),
-                                key.block, std::to_string(key.number)}));
-  if (result.size() == 0) return std::nullopt;
-  return DecodeJob(result, 0);
-}
-
-absl::StatusOr<JobCounts> PostgresStore::CountJobs() {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kCountJobs, {}));
-  return JobCounts{result.Int(0, 0), result.Int(0, 1), result.Int(0, 2)};
 }
 
 absl::StatusOr<std::int64_t> PostgresStore::Purge(const PurgeLimits& limits) {
@@ -481,10 +374,10 @@ absl::StatusOr<std::vector<DueSession>> PostgresStore::ListDueSessions(std::int6
                                                                        std::int64_t max_sessions) {
   std::vector<DueSession> due;
   for (const Query* query : {&kListExpiring, &kListDropping}) {
-    MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
-                             Run(readers_, *query,
-                                 {std::to_string(now_us), std::to_string(max_sessions),
-                                  std::to_string(kSmallConfigBytes)}));
+    MEMORYD_ASSIGN_OR_RETURN(
+        const QueryResult result,
+        reads_.Run(*query, {std::to_string(now_us), std::to_string(max_sessions),
+                            std::to_string(kSmallConfigBytes)}));
     for (int row = 0; row < result.size(); ++row) {
       DueSession& session = due.emplace_back();
       session.key = {std::string(result.Text(row, 0)), std::string(result.Text(row, 1))};
@@ -500,21 +393,21 @@ absl::Status PostgresStore::TouchSessions(std::span<const SessionTouch> touches)
   for (const SessionTouch& touch : touches) {
     tenants.push_back(touch.key.tenant);
     sessions.push_back(touch.key.session);
-    generations.push_back(Bits(touch.generation));
+    generations.push_back(BitsParameter(touch.generation));
     times.push_back(std::to_string(touch.expire_us));
   }
-  return Run(readers_, kTouchSessions,
-             {ArrayParameter(tenants), ArrayParameter(sessions), ArrayParameter(generations),
-              ArrayParameter(times)})
+  return reads_
+      .Run(kTouchSessions, {ArrayParameter(tenants), ArrayParameter(sessions),
+                            ArrayParameter(generations), ArrayParameter(times)})
       .status();
 }
 
 absl::StatusOr<std::vector<std::string>> PostgresStore::ListGarbage(std::string_view tenant,
                                                                     std::string_view after,
                                                                     std::int64_t max_sessions) {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kListGarbage,
-                                                         {std::string(tenant), std::string(after),
-                                                          std::to_string(max_sessions)}));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result,
+                           reads_.Run(kListGarbage, {std::string(tenant), std::string(after),
+                                                     std::to_string(max_sessions)}));
   std::vector<std::string> sessions;
   sessions.reserve(static_cast<std::size_t>(result.size()));
   for (int row = 0; row < result.size(); ++row) sessions.emplace_back(result.Text(row, 0));
@@ -548,7 +441,7 @@ absl::Status PostgresStore::Ping() {
 }
 
 absl::StatusOr<StoreInfo> PostgresStore::Describe() {
-  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, Run(readers_, kDescribe, {}));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kDescribe, {}));
   if (result.size() != 1) return absl::InternalError("the store did not describe itself");
   return StoreInfo{"postgresql", result.Int(0, 0),
                    DurabilityOf(result.Text(0, 1), result.Text(0, 2), result.Text(0, 3))};

@@ -30,6 +30,10 @@ bool ParsePositions(std::string_view text, std::vector<std::int64_t>& positions)
 
 }  // namespace
 
+std::string BitsParameter(std::uint64_t number) {
+  return std::to_string(std::bit_cast<std::int64_t>(number));
+}
+
 absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int column) {
   SessionRow session;
   session.generation = std::bit_cast<std::uint64_t>(result.Int(row, column));

@@ -2,6 +2,8 @@
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_ROW_CODEC_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_ROW_CODEC_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,6 +36,9 @@ namespace memoryd {
 inline constexpr int kSessionColumnCount = 25;
 inline constexpr int kMessageColumnCount = 8;
 inline constexpr int kBlockColumnCount = 7;
+
+// The parameter for a number that is stored as the signed one of the same bits.
+std::string BitsParameter(std::uint64_t number);
 
 // From the columns that begin at `column`. DATA_LOSS for a row that can't be read back.
 absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int column);
