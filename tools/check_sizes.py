@@ -15,7 +15,6 @@ LARGER = {
     "clients/cpp/memoryd/connection.cc": (560, "every RPC, three times"),
     "clients/cpp/memoryd/fake_connection.cc": (690, "answers every RPC of the fake"),
     "core/base/unicode_tables.h": (1100, "a table"),
-    "core/storage/sqlite/sqlite_commit.cc": (560, "one commit, table by table"),
     "core/storage/store.h": (430, "the contract of every store"),
     "core/storage/observed_store.h": (260, "a name for each verb of a store"),
     "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),

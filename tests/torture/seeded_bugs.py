@@ -163,7 +163,7 @@ BUGS = (
               "  row.pinned.clear();\n"),)),
     SeededBug(
         "delete_keeps_the_row", "a deleted message goes from memory and stays in the store", _SQLITE,
-        (Edit("core/storage/sqlite/sqlite_commit.cc",
+        (Edit("core/storage/sqlite/sqlite_change.cc",
               "constexpr char kEraseMessages[] =\n"
               '    "DELETE FROM memoryd_messages"\n'
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position >= ?',
@@ -172,7 +172,7 @@ BUGS = (
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position > ?'),)),
     SeededBug(
         "update_keeps_the_row", "an updated message changes in memory and not in the store", _SQLITE,
-        (Edit("core/storage/sqlite/sqlite_commit.cc",
+        (Edit("core/storage/sqlite/sqlite_change.cc",
               "constexpr char kReplaceMessage[] =\n"
               '    "UPDATE memoryd_messages SET role = ?, token_count = ?, tool_ids = ?, body = ?, checksum = ?"\n'
               '    " WHERE tenant = ? AND session = ? AND generation = ? AND position = ?',
