@@ -17,7 +17,6 @@ LARGER = {
     "core/base/unicode_tables.h": (1100, "a table"),
     "core/storage/store.h": (430, "the contract of every store"),
     "core/storage/observed_store.h": (260, "a name for each verb of a store"),
-    "core/workers/worker_registry.cc": (510, "who is attached, under one lock"),
 }
 
 

@@ -1,7 +1,6 @@
 #include "core/workers/worker_registry.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "core/base/error.h"
 
@@ -23,10 +22,6 @@ absl::Status Gone() {
                "the worker went before it answered; whether it did what it was asked is not known");
 }
 
-absl::Status BadAnswer(std::string_view message) {
-  return Error(absl::StatusCode::kDataLoss, "WORKER_ANSWER", message);
-}
-
 absl::Status Lacks(const WorkerRequest& request) {
   constexpr auto kCode = absl::StatusCode::kFailedPrecondition;
   if (std::holds_alternative<WorkerComplete>(request)) {
@@ -38,90 +33,7 @@ absl::Status Lacks(const WorkerRequest& request) {
   return Error(kCode, "WORKER_LACKS_BLOCK", "the worker serves no block of this name");
 }
 
-// The answer if it is of the kind `Reply`, else DATA_LOSS.
-template <typename Reply>
-absl::StatusOr<Reply> Expect(absl::StatusOr<WorkerReply>& reply) {
-  if (!reply.ok()) return std::move(reply).status();
-  if (Reply* const found = std::get_if<Reply>(&reply->result)) return std::move(*found);
-  return BadAnswer("the worker answered with another kind of result than the call asks for");
-}
-
-absl::Status CheckVectors(const std::vector<std::vector<float>>& vectors, std::size_t texts) {
-  if (vectors.size() != texts) {
-    return BadAnswer("the worker answered with another number of embeddings than there are texts");
-  }
-  for (const std::vector<float>& vector : vectors) {
-    if (vector.empty() || vector.size() != vectors.front().size()) {
-      return BadAnswer("the worker answered with embeddings that are empty or of several sizes");
-    }
-    if (!std::all_of(vector.begin(), vector.end(), [](float x) { return std::isfinite(x); })) {
-      return BadAnswer("the worker answered with an embedding that is not finite");
-    }
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
-
-// Models of workers, found by name at each call.
-class WorkerChatModel final : public ChatModel {
- public:
-  WorkerChatModel(WorkerRegistry* registry, std::string_view tenant, std::string_view worker,
-                  std::string_view model)
-      : registry_(*registry), pool_{std::string(tenant), std::string(worker)}, model_(model) {}
-
-  void Complete(const ModelCaller& caller, ChatRequest request, ModelDeadline deadline,
-                Done done) override {
-    WorkerCall call{caller.session,
-                    caller.block,
-                    caller.job_id,
-                    deadline,
-                    WorkerComplete{model_, std::move(request)},
-                    caller.trace};
-    registry_.Start(
-        pool_, std::move(call), {}, [done = std::move(done)](absl::StatusOr<WorkerReply> reply) {
-          absl::StatusOr<WorkerTextReply> text = Expect<WorkerTextReply>(reply);
-          if (!text.ok()) return done(std::move(text).status());
-          done(ChatReply{std::move(text->text), reply->usage, std::move(text->finish_reason)});
-        });
-  }
-
- private:
-  WorkerRegistry& registry_;
-  const WorkerRegistry::PoolKey pool_;
-  const std::string model_;
-};
-
-class WorkerEmbedder final : public Embedder {
- public:
-  WorkerEmbedder(WorkerRegistry* registry, std::string_view tenant, std::string_view worker,
-                 std::string_view embedder)
-      : registry_(*registry), pool_{std::string(tenant), std::string(worker)}, name_(embedder) {}
-
-  void Embed(const ModelCaller& caller, EmbedPurpose purpose, std::vector<std::string> texts,
-             ModelDeadline deadline, Done done) override {
-    const std::size_t count = texts.size();
-    WorkerCall call{caller.session,
-                    caller.block,
-                    caller.job_id,
-                    deadline,
-                    WorkerEmbed{name_, std::move(texts), purpose},
-                    caller.trace};
-    registry_.Start(pool_, std::move(call), {},
-                    [done = std::move(done), count](absl::StatusOr<WorkerReply> reply) {
-                      absl::StatusOr<WorkerVectorsReply> found = Expect<WorkerVectorsReply>(reply);
-                      absl::Status status = found.status();
-                      if (status.ok()) status = CheckVectors(found->vectors, count);
-                      if (!status.ok()) return done(std::move(status));
-                      done(EmbedReply{std::move(found->vectors), reply->usage});
-                    });
-  }
-
- private:
-  WorkerRegistry& registry_;
-  const WorkerRegistry::PoolKey pool_;
-  const std::string name_;
-};
 
 WorkerRegistry::Fit WorkerRegistry::Worker::FitFor(const WorkerCall& call) const {
   if (const auto* const complete = std::get_if<WorkerComplete>(&call.request)) {
@@ -298,10 +210,11 @@ absl::StatusOr<std::shared_ptr<ChatModel>> WorkerRegistry::FindChatModel(std::st
   if (worker.empty()) return absl::NotFoundError("no worker is named");
   WorkerCall call;
   call.request = WorkerComplete{std::string(model), {}};
+  const WorkerPoolKey pool{std::string(tenant), std::string(worker)};
   MutexLock lock(mutex_);
-  const auto fit = FitOf({std::string(tenant), std::string(worker)}, call);
+  const auto fit = FitOf(pool, call);
   if (!fit.ok()) return fit.status();
-  return std::make_shared<WorkerChatModel>(this, tenant, worker, model);
+  return MakeWorkerChatModel(this, pool, std::string(model));
 }
 
 absl::StatusOr<std::shared_ptr<Embedder>> WorkerRegistry::FindEmbedder(std::string_view tenant,
@@ -310,10 +223,11 @@ absl::StatusOr<std::shared_ptr<Embedder>> WorkerRegistry::FindEmbedder(std::stri
   if (worker.empty()) return absl::NotFoundError("no worker is named");
   WorkerCall call;
   call.request = WorkerEmbed{std::string(embedder), {}, EmbedPurpose::kText};
+  const WorkerPoolKey pool{std::string(tenant), std::string(worker)};
   MutexLock lock(mutex_);
-  const auto fit = FitOf({std::string(tenant), std::string(worker)}, call);
+  const auto fit = FitOf(pool, call);
   if (!fit.ok()) return fit.status();
-  return std::make_shared<WorkerEmbedder>(this, tenant, worker, embedder);
+  return MakeWorkerEmbedder(this, pool, std::string(embedder));
 }
 
 std::size_t WorkerRegistry::attached() const {
@@ -331,7 +245,11 @@ std::size_t WorkerRegistry::open_calls() const {
   return calls_.size();
 }
 
-void WorkerRegistry::Start(const PoolKey& pool, WorkerCall call, WorkerReply needless,
+void WorkerRegistry::Ask(const WorkerPoolKey& pool, WorkerCall call, Finish finish) {
+  Start(pool, std::move(call), {}, std::move(finish));
+}
+
+void WorkerRegistry::Start(const WorkerPoolKey& pool, WorkerCall call, WorkerReply needless,
                            Finish finish) {
   const std::size_t kind = call.request.index();
   Call open;
@@ -366,7 +284,7 @@ void WorkerRegistry::Start(const PoolKey& pool, WorkerCall call, WorkerReply nee
   effects.Run();
 }
 
-absl::StatusOr<WorkerRegistry::Fit> WorkerRegistry::FitOf(const PoolKey& pool,
+absl::StatusOr<WorkerRegistry::Fit> WorkerRegistry::FitOf(const WorkerPoolKey& pool,
                                                           const WorkerCall& call) const {
   const auto found = pools_.find(pool);
   if (stopping_ || found == pools_.end() || found->second.workers.empty()) return Elsewhere();

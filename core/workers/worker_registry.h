@@ -26,6 +26,7 @@
 #include "core/blocks/worker_blocks.h"
 #include "core/llm/model.h"
 #include "core/workers/worker_call.h"
+#include "core/workers/worker_models.h"
 #include "core/workers/worker_stats.h"
 
 namespace memoryd {
@@ -62,7 +63,7 @@ struct WorkerRegistryOptions {
 //
 // A worker's place is taken until it answers, also when nobody waits any more; so it never has more
 // calls than it said, and one that hangs is left alone.
-class WorkerRegistry final : public WorkerBlocks, public ModelDirectory {
+class WorkerRegistry final : public WorkerBlocks, public ModelDirectory, private WorkerCaller {
  public:
   explicit WorkerRegistry(WorkerRegistryOptions options = {});
   // Ends the calls that are left. Links and models must not be used any more.
@@ -112,24 +113,14 @@ class WorkerRegistry final : public WorkerBlocks, public ModelDirectory {
   std::size_t open_calls() const MEMORYD_EXCLUDES(mutex_);
 
  private:
-  friend class WorkerChatModel;
-  friend class WorkerEmbedder;
-
   using Clock = std::chrono::steady_clock;
-  using Finish = std::function<void(absl::StatusOr<WorkerReply>)>;
-
-  struct PoolKey {
-    std::string tenant;
-    std::string name;
-    friend auto operator<=>(const PoolKey&, const PoolKey&) = default;
-  };
 
   // How well a worker can answer a call.
   enum class Fit { kLacks, kNeedless, kServes };
 
   struct Worker {
     std::int64_t id = 0;
-    PoolKey pool;
+    WorkerPoolKey pool;
     absl::flat_hash_map<std::string, WorkerBlockOffer> blocks;
     absl::flat_hash_set<std::string> models;
     absl::flat_hash_set<std::string> embedders;
@@ -151,7 +142,7 @@ class WorkerRegistry final : public WorkerBlocks, public ModelDirectory {
   struct Call {
     std::shared_ptr<const WorkerCall> call;
     std::size_t bytes = 0;
-    PoolKey pool;
+    WorkerPoolKey pool;
     Clock::time_point start;
     std::int64_t worker = 0;  // 0: it waits.
     Finish finish;
@@ -164,8 +155,11 @@ class WorkerRegistry final : public WorkerBlocks, public ModelDirectory {
     void Run();
   };
 
+  // WorkerCaller.
+  void Ask(const WorkerPoolKey& pool, WorkerCall call, Finish finish) override
+      MEMORYD_EXCLUDES(mutex_);
   // Makes the call. `needless` is the reply where the worker's offer says so much.
-  void Start(const PoolKey& pool, WorkerCall call, WorkerReply needless, Finish finish)
+  void Start(const WorkerPoolKey& pool, WorkerCall call, WorkerReply needless, Finish finish)
       MEMORYD_EXCLUDES(mutex_);
   // Sends the call or lets it wait, and takes it; an error leaves it as it is.
   absl::Status Place(Call& call, Effects& effects) MEMORYD_REQUIRES(mutex_);
@@ -180,7 +174,7 @@ class WorkerRegistry final : public WorkerBlocks, public ModelDirectory {
   // Takes a waiting call out of its pool.
   void Unqueue(Pool& pool, std::int64_t id, const Call& call) MEMORYD_REQUIRES(mutex_);
   // An error, or how well the best of the pool serves the call.
-  absl::StatusOr<Fit> FitOf(const PoolKey& pool, const WorkerCall& call) const
+  absl::StatusOr<Fit> FitOf(const WorkerPoolKey& pool, const WorkerCall& call) const
       MEMORYD_REQUIRES(mutex_);
   void ExpireUntil(Clock::time_point time, Effects& effects) MEMORYD_REQUIRES(mutex_);
   void Watch() MEMORYD_EXCLUDES(mutex_);
@@ -192,7 +186,7 @@ class WorkerRegistry final : public WorkerBlocks, public ModelDirectory {
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   std::int64_t last_id_ MEMORYD_GUARDED_BY(mutex_) = 0;
   std::uint64_t uses_ MEMORYD_GUARDED_BY(mutex_) = 0;
-  std::map<PoolKey, Pool> pools_ MEMORYD_GUARDED_BY(mutex_);
+  std::map<WorkerPoolKey, Pool> pools_ MEMORYD_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::int64_t, std::unique_ptr<Worker>> workers_ MEMORYD_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::int64_t, Call> calls_ MEMORYD_GUARDED_BY(mutex_);
   std::set<std::pair<Clock::time_point, std::int64_t>> deadlines_ MEMORYD_GUARDED_BY(mutex_);
