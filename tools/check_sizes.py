@@ -12,7 +12,6 @@ FOLDERS = ("core", "server", "cli", "clients/cpp")
 LIMITS = {".h": 250, ".cc": 500}
 
 LARGER = {
-    "clients/cpp/memoryd/fake_connection.cc": (690, "answers every RPC of the fake"),
     "core/base/unicode_tables.h": (1100, "a table"),
     "core/storage/store.h": (430, "the contract of every store"),
     "core/storage/observed_store.h": (260, "a name for each verb of a store"),

@@ -10,16 +10,15 @@
 #include <absl/status/statusor.h>
 #include <absl/time/time.h>
 
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <string>
-#include <vector>
 
 #include "memoryd/connection.h"
 #include "memoryd/fake_items.h"
+#include "memoryd/fake_sessions.h"
 
 namespace memoryd::client {
 
@@ -123,23 +122,6 @@ class FakeConnection : public Connection {
   void Wait(absl::Duration pause) override;
 
  private:
-  struct Session {
-    v1::SessionConfig config;
-    std::uint64_t generation = 0;
-    std::int64_t revision = 0;
-    std::int64_t next_position = 1;
-    std::int64_t next_content_position = 1;
-    std::vector<v1::Message> messages;
-    std::vector<v1::Content> contents;
-  };
-  struct Place {
-    Session* session;
-    std::vector<v1::Message>::iterator message;
-  };
-  struct ContentPlace {
-    Session* session;
-    std::vector<v1::Content>::iterator content;
-  };
   struct Failure {
     absl::Status status;
     FailAt at;
@@ -157,26 +139,12 @@ class FakeConnection : public Connection {
   absl::StatusOr<Response> RunOnce(const char* method, const Request& request,
                                    const std::function<absl::StatusOr<Response>()>& call);
 
-  // Return the session. Made() creates a missing one; Found() returns null. The mutex is held.
-  Session& Made(const std::string& session_id);
-  Session* Found(const std::string& session_id);
-  // Check the request and return the place of its message or content.
-  template <typename Request>
-  absl::StatusOr<Place> PlaceOf(const Request& request);
-  template <typename Request>
-  absl::StatusOr<ContentPlace> ContentPlaceOf(const Request& request);
-  v1::Session Described(const std::string& session_id, const Session& session) const;
-  // Stores the messages and contents of a Put or Set, and fills in their fields of the reply.
-  template <typename Request, typename Response>
-  void Append(const Request& request, Session& session, Response& reply);
-
-  mutable std::mutex mutex_;  // Guards all below.
-  std::map<std::string, Session> sessions_;
+  mutable std::mutex mutex_;                  // Guards all below.
   std::map<std::string, Answered> answered_;  // By request id.
+  FakeSessions sessions_;
   FakeItems items_;
   std::deque<Failure> failures_;
   int attempts_ = 0;
-  std::uint64_t generations_ = 0;
   absl::Time now_ = absl::UnixEpoch();
   absl::Duration waited_;
 };
