@@ -141,7 +141,7 @@ class ItemStore {
  public:
   virtual ~ItemStore() = default;
 
-  // Writes every batch that can be written, all in one transaction, and says for each, in order,
+  // Writes every batch that can be written, each in one transaction, and says for each, in order,
   // what became of it. A batch that can't be written never hurts another. Batches may be of one
   // namespace, but no two write the same key. A namespace is made for a batch that stores an item;
   // where batches of several subjects could make it, one of them does.

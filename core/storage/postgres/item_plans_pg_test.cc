@@ -89,7 +89,7 @@ TEST_F(ItemPlansTest, DeletionsOfALargeNamespaceFindTheirKeys) {
   const ItemBatch* const batches[] = {&batch};
   ExpectFewPages(ItemStatement(batches, 5, 7).Sql(),
                  "5, 7, 1, 't1', '\\xc4ca4238a0b923820dcc509a6f75849b', 2, 0, "
-                 "1, 1, 'k00005', -1, 1, 2, 'k15000', -1",
+                 "1048577, 'k00005', -1, 1048578, 'k15000', -1",
                  100);
 }
 

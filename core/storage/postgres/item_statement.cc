@@ -21,7 +21,9 @@ enum : std::size_t {
   kDeletes,
   kConditionalDeletes,
   kRequests,
-  kSubjects,  // 1 when the namespaces have a column of subjects.
+  kConditions,  // 1 when a put has one.
+  kSubjects,    // 1 when the namespaces have a column of subjects.
+  kSeries,      // 1 when a batch with a request_id has more than one write.
   kShapeSize
 };
 
@@ -30,12 +32,14 @@ using Type = ParameterType;
 // Columns of the lists of rows, with their types; only the types of the first row are written out.
 constexpr std::array kNamespaceTypes = {Type::kInt8, Type::kText, Type::kBytea,
                                         Type::kInt8, Type::kInt8, Type::kText};
-constexpr std::array kPutTypes = {Type::kInt8, Type::kInt8,  Type::kText,  Type::kInt8, Type::kInt8,
-                                  Type::kInt8, Type::kInt2,  Type::kBool,  Type::kInt8, Type::kText,
-                                  Type::kText, Type::kBytea, Type::kBytea, Type::kBytea};
-constexpr std::array kDeleteTypes = {Type::kInt8, Type::kInt8, Type::kText, Type::kInt8};
-constexpr std::array kRequestTypes = {Type::kInt8, Type::kText, Type::kBytea, Type::kInt8,
-                                      Type::kInt8};
+constexpr std::array kPutTypes = {Type::kInt8,  Type::kText,  Type::kInt8, Type::kInt8, Type::kInt8,
+                                  Type::kInt2,  Type::kBool,  Type::kInt8, Type::kText, Type::kText,
+                                  Type::kBytea, Type::kBytea, Type::kBytea};
+constexpr std::array kDeleteTypes = {Type::kInt8, Type::kText, Type::kInt8};
+constexpr std::array kRequestTypes = {Type::kInt8, Type::kInt8, Type::kText, Type::kBytea};
+
+// A write's place is the number of its namespace and, in the lowest bits, its rank there.
+constexpr int kRankBits = 20;
 
 std::string_view NameOf(Type type) {
   switch (type) {
@@ -127,75 +131,104 @@ constexpr char kUnchanged[] =
 constexpr char kReturnNamespaces[] =
     " RETURNING v.i, s.tenant, s.namespace, s.generation, s.version - v.writes AS base, s.ttl_us)";
 
-// A ttl below 0 is the namespace's.
+#define MEMORYD_LIVE "s.expire_us = 0 OR s.expire_us > excluded.update_us"
+
+// A ttl below 0 is the namespace's. An expected version above 0 travels as the time of creation:
+// where there is no item, one is stored that no time has, and kAllPut finds it.
 constexpr char kPutItems[] =
     ", p AS (INSERT INTO memoryd_items AS s (tenant, namespace, generation, key, version, "
     "create_us, update_us, expire_us, ttl_us, bytes, kind, untrusted, checksum, mime_type, writer, "
     "search, vector, value, previous) SELECT n.tenant, n.namespace, n.generation, o.key, "
-    "n.base + o.rank, $1, $1, CASE WHEN o.ttl_us > 0 THEN $1 + o.ttl_us "
+    "n.base + ((o.previous >> 1) & 1048575), CASE WHEN o.expected > 0 THEN -o.expected ELSE $1 "
+    "END, "
+    "$1, CASE WHEN o.ttl_us > 0 THEN $1 + o.ttl_us "
     "WHEN o.ttl_us = 0 OR n.ttl_us = 0 THEN 0 ELSE $1 + n.ttl_us END, "
     "CASE WHEN o.ttl_us < 0 THEN n.ttl_us ELSE o.ttl_us END, o.bytes, o.kind, o.untrusted, "
     "o.checksum, o.mime_type, o.writer, o.search, o.vector, o.value, o.previous FROM (VALUES {}"
-    ") AS o (i, rank, key, previous, ttl_us, bytes, kind, untrusted, checksum, mime_type, writer, "
-    "search, vector, value) JOIN n ON n.i = o.i ON CONFLICT (tenant, namespace, generation, key) "
-    "DO UPDATE SET version = excluded.version, create_us = CASE WHEN s.expire_us = 0 "
-    "OR s.expire_us > excluded.update_us THEN s.create_us ELSE excluded.create_us END, "
+    ") AS o (previous, key, expected, ttl_us, bytes, kind, untrusted, checksum, mime_type, writer, "
+    "search, vector, value) JOIN n ON n.i = o.previous >> 21 "
+    "ON CONFLICT (tenant, namespace, generation, key) DO UPDATE SET version = excluded.version, "
+    "create_us = CASE WHEN " MEMORYD_LIVE
+    " THEN s.create_us ELSE excluded.update_us END, "
     "update_us = excluded.update_us, expire_us = excluded.expire_us, ttl_us = excluded.ttl_us, "
     "bytes = excluded.bytes, kind = excluded.kind, untrusted = excluded.untrusted, "
     "checksum = excluded.checksum, mime_type = excluded.mime_type, writer = excluded.writer, "
     "search = excluded.search, vector = excluded.vector, value = excluded.value, "
-    "previous = 2 * s.bytes + CASE WHEN s.expire_us = 0 OR s.expire_us > excluded.update_us "
-    "THEN 3 ELSE 2 END WHERE excluded.previous = 0 OR -excluded.previous - 1 = "
-    "CASE WHEN s.expire_us = 0 OR s.expire_us > excluded.update_us THEN s.version ELSE 0 END "
-    "RETURNING s.tenant, s.namespace, s.version, s.create_us, s.expire_us, s.bytes, s.previous)";
+    "previous = excluded.previous + ((2 * s.bytes + CASE WHEN " MEMORYD_LIVE
+    " THEN 3 ELSE 2 END) << 31)";
+constexpr char kWhereExpected[] =
+    " WHERE excluded.previous & 1 = 0 OR CASE WHEN excluded.create_us < 0 "
+    "THEN -excluded.create_us ELSE 0 END = CASE WHEN " MEMORYD_LIVE " THEN s.version ELSE 0 END";
+constexpr char kReturnItems[] =
+    " RETURNING s.tenant, s.namespace, s.generation, s.version, s.create_us, s.expire_us, s.bytes, "
+    "s.previous)";
+#undef MEMORYD_LIVE
 
 // By OFFSET as the subselects of item_queries.h.
 constexpr char kDeleteItems[] =
     ", d AS (DELETE FROM memoryd_items AS s USING (SELECT n.tenant, n.namespace, n.generation, v.* "
     "FROM (VALUES {}"
-    ") AS v (i, rank, key, expected) JOIN n ON n.i = v.i OFFSET 0) AS o WHERE s.tenant = o.tenant "
-    "AND s.namespace = o.namespace AND s.generation = o.generation AND s.key = o.key "
-    "AND (o.expected < 0 OR o.expected = CASE WHEN s.expire_us = 0 OR s.expire_us > $1 "
-    "THEN s.version ELSE 0 END) RETURNING o.i, o.rank, o.expected, s.bytes, s.create_us, "
-    "s.expire_us = 0 OR s.expire_us > $1 AS live)";
+    ") AS v (place, key, expected) JOIN n ON n.i = v.place >> 20 OFFSET 0) AS o "
+    "WHERE s.tenant = o.tenant AND s.namespace = o.namespace AND s.generation = o.generation "
+    "AND s.key = o.key AND (o.expected < 0 OR o.expected = CASE WHEN s.expire_us = 0 "
+    "OR s.expire_us > $1 THEN s.version ELSE 0 END) RETURNING s.tenant, s.namespace, s.generation, "
+    "o.place, o.expected, s.bytes, s.create_us, s.expire_us = 0 OR s.expire_us > $1 AS live)";
 
-constexpr char kDone[] = ", x AS (";
+// What was done, for each write.
 constexpr char kPutsDone[] =
-    "SELECT n.i, p.version - n.base AS rank, p.version, p.create_us, p.expire_us, "
-    "CASE WHEN p.previous > 1 THEN p.previous & 1 ELSE 0 END AS existed, "
-    "CASE WHEN p.previous > 1 THEN 0 ELSE 1 END AS items, "
-    "p.bytes - CASE WHEN p.previous > 1 THEN p.previous / 2 - 1 ELSE 0 END AS bytes "
-    "FROM p JOIN n ON n.tenant = p.tenant AND n.namespace = p.namespace";
+    "SELECT p.tenant, p.namespace, p.generation, (p.previous >> 1) & 1073741823 AS place, "
+    "p.version, p.create_us, p.expire_us, (p.previous >> 31) & 1 AS existed, "
+    "CASE WHEN p.previous >> 31 = 0 THEN 1 ELSE 0 END AS items, "
+    "p.bytes - CASE WHEN p.previous >> 31 = 0 THEN 0 ELSE (p.previous >> 32) - 1 END AS bytes "
+    "FROM p";
 constexpr char kDeletesDone[] =
-    "SELECT d.i, d.rank, 0::bigint AS version, CASE WHEN d.live THEN d.create_us ELSE 0 END "
-    "AS create_us, 0::bigint AS expire_us, d.live::int::bigint AS existed, -1 AS items, "
-    "-d.bytes AS bytes FROM d";
+    "SELECT d.tenant, d.namespace, d.generation, d.place, 0::bigint AS version, "
+    "CASE WHEN d.live THEN d.create_us ELSE 0 END AS create_us, 0::bigint AS expire_us, "
+    "d.live::int::bigint AS existed, -1 AS items, -d.bytes AS bytes FROM d";
 
-constexpr char kCountItems[] =
-    "), c AS (INSERT INTO memoryd_item_counts AS s (tenant, namespace, generation, item_count, "
-    "item_bytes) SELECT n.tenant, n.namespace, n.generation, y.items, y.bytes FROM (SELECT x.i, "
-    "sum(x.items)::bigint AS items, sum(x.bytes)::bigint AS bytes FROM x GROUP BY x.i) y "
-    "JOIN n ON n.i = y.i WHERE y.items <> 0 OR y.bytes <> 0 "
-    "ON CONFLICT (tenant, namespace, generation) DO UPDATE SET "
+// In these clauses kDone is what was done, by the name of x.
+constexpr std::string_view kDone = "<done>";
+constexpr char kCountOne[] =
+    ", c AS (INSERT INTO memoryd_item_counts AS s (tenant, namespace, generation, item_count, "
+    "item_bytes) SELECT x.tenant, x.namespace, x.generation, x.items, x.bytes FROM <done> "
+    "WHERE x.items <> 0 OR x.bytes <> 0";
+constexpr char kCountSeveral[] =
+    ", c AS (INSERT INTO memoryd_item_counts AS s (tenant, namespace, generation, item_count, "
+    "item_bytes) SELECT x.tenant, x.namespace, x.generation, sum(x.items), sum(x.bytes)::bigint "
+    "FROM <done> GROUP BY x.tenant, x.namespace, x.generation "
+    "HAVING sum(x.items) <> 0 OR sum(x.bytes) <> 0";
+constexpr char kAddCounts[] =
+    " ON CONFLICT (tenant, namespace, generation) DO UPDATE SET "
     "item_count = s.item_count + excluded.item_count, "
     "item_bytes = s.item_bytes + excluded.item_bytes)";
 
 // The text of EncodeItemResults().
+#define MEMORYD_RESULT(MEMORYD_INDEX) \
+  "concat_ws(' ', " MEMORYD_INDEX ", x.version, x.create_us, x.expire_us, x.existed)"
+constexpr char kKeepResult[] =
+    ", r AS (INSERT INTO memoryd_item_requests (tenant, namespace, request_id, fingerprint, "
+    "results, create_us) SELECT x.tenant, x.namespace, q.request_id, q.fingerprint, "
+    MEMORYD_RESULT("0") ", $1 FROM (VALUES {}"
+    ") AS q (first, behind, request_id, fingerprint) JOIN <done> ON x.place = q.first)";
 constexpr char kKeepResults[] =
     ", r AS (INSERT INTO memoryd_item_requests (tenant, namespace, request_id, fingerprint, "
     "results, create_us) SELECT n.tenant, n.namespace, q.request_id, q.fingerprint, "
-    "(SELECT coalesce(string_agg(concat_ws(' ', x.rank - q.first, x.version, x.create_us, "
-    "x.expire_us, x.existed), ','), '') FROM x WHERE x.i = q.i AND x.rank >= q.first "
-    "AND x.rank < q.behind), $1 FROM (VALUES {}"
-    ") AS q (i, request_id, fingerprint, first, behind) JOIN n ON n.i = q.i)";
+    "(SELECT coalesce(string_agg(" MEMORYD_RESULT("x.place - q.first") ", ','), '') FROM <done> "
+    "WHERE x.place >= q.first AND x.place < q.behind), $1 FROM (VALUES {}"
+    ") AS q (first, behind, request_id, fingerprint) JOIN n ON n.i = q.first >> 20)";
+#undef MEMORYD_RESULT
 
 constexpr char kReturn[] =
-    " SELECT won.one, x.i, x.rank, x.version, x.create_us, x.expire_us, x.existed "
+    " SELECT 1::bigint, x.place, x.version, x.create_us, x.expire_us, x.existed FROM <done>";
+constexpr char kReturnIfAll[] =
+    " SELECT won.one, x.place, x.version, x.create_us, x.expire_us, x.existed "
     "FROM (SELECT (1 / (CASE WHEN (SELECT count(*) FROM n) = {}";
-constexpr char kAllPut[] = " AND (SELECT count(*) FROM p WHERE previous >= -1) = {}";
+constexpr char kAllPut[] =
+    " AND (SELECT count(*) FROM p WHERE previous >> 31 > 0 OR create_us >= 0) = {}";
 constexpr char kAllDeleted[] = " AND (SELECT count(*) FROM d WHERE expected >= 0) = {}";
-constexpr char kReturnEnd[] = " THEN 1 ELSE 0 END))::bigint AS one) AS won LEFT JOIN x ON true";
-constexpr std::size_t kReturnedColumns = 7;
+constexpr char kReturnEnd[] =
+    " THEN 1 ELSE 0 END))::bigint AS one) AS won LEFT JOIN <done> ON true";
+constexpr std::size_t kReturnedColumns = 6;
 
 // Below 0, which no namespace takes, for vectors of more than one size.
 void AddVectorSizes(const ItemBatch& batch, std::int64_t& vector_size) {
@@ -220,11 +253,12 @@ std::span<const Type> NamespaceTypes(bool with_subjects) {
       .first(kNamespaceTypes.size() - (with_subjects ? 0 : 1));
 }
 
-void AddPut(const ItemWrite& write, RowWriter& row) {
+void AddPut(const ItemWrite& write, std::int64_t place, RowWriter& row) {
   const ItemContent& content = *write.content;
   const auto& expected = write.expected_version;
+  row.Int8("", 2 * place + (expected.has_value() ? 1 : 0));
   row.Text("", write.key);
-  row.Int8("", expected.has_value() ? -*expected - 1 : 0);
+  row.Int8("", expected.value_or(0));
   row.Int8("", write.ttl_us.value_or(-1));
   row.Int8("", CountedBytes(write.key, content));
   row.Int2("", static_cast<std::int16_t>(content.kind));
@@ -243,6 +277,13 @@ void AddPut(const ItemWrite& write, RowWriter& row) {
     row.MadeBytes("", EncodeVector(content.vector));
   }
   row.Bytes("", content.value);
+}
+
+// The clause with what was done in it.
+std::string Of(std::string_view done, std::string_view clause) {
+  std::string text(clause);
+  text.replace(text.find(kDone), kDone.size(), done);
+  return text;
 }
 
 }  // namespace
@@ -282,7 +323,7 @@ void ItemStatement::AddNamespaces() {
     Namespace& name_space = namespaces[{batches_[i]->key.tenant, digests[i]}];
     name_space.tenant = &batches_[i]->key.tenant;
     if (name_space.subject == nullptr) name_space.subject = &batches_[i]->subject;
-    places_[i].rank = name_space.writes + 1;
+    places_[i] = name_space.writes + 1;
     name_space.writes += std::ssize(batches_[i]->writes);
     AddVectorSizes(*batches_[i], name_space.vector_size);
     AddSubject(*batches_[i], name_space.subject);
@@ -290,7 +331,7 @@ void ItemStatement::AddNamespaces() {
   }
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     const auto found = namespaces.find({batches_[i]->key.tenant, digests[i]});
-    places_[i].name_space = 1 + std::distance(namespaces.begin(), found);
+    places_[i] += (1 + std::distance(namespaces.begin(), found)) << kRankBits;
   }
   const auto columns = ColumnsOf(kNamespaceTypes);
   ListWriter row(columns, parameters_);
@@ -315,19 +356,18 @@ void ItemStatement::AddWrites() {
   for (const bool stores : {true, false}) {
     ListWriter deletes(delete_columns, parameters_);
     for (std::size_t i = 0; i < batches_.size(); ++i) {
-      std::int64_t rank = places_[i].rank;
+      std::int64_t place = places_[i];
       for (const ItemWrite& write : batches_[i]->writes) {
-        const std::int64_t own_rank = rank++;
+        const std::int64_t own_place = place++;
         if (write.content.has_value() != stores) continue;
-        RowWriter& row = stores ? puts : deletes;
-        row.Int8("", places_[i].name_space);
-        row.Int8("", own_rank);
         if (stores) {
-          AddPut(write, row);
+          AddPut(write, own_place, puts);
+          if (write.expected_version.has_value()) shape_.rows[kConditions] = 1;
           continue;
         }
-        row.Text("", write.key);
-        row.Int8("", write.expected_version.value_or(-1));
+        deletes.Int8("", own_place);
+        deletes.Text("", write.key);
+        deletes.Int8("", write.expected_version.value_or(-1));
         if (write.expected_version.has_value()) ++shape_.rows[kConditionalDeletes];
       }
     }
@@ -345,11 +385,11 @@ void ItemStatement::AddRequests() {
   ListWriter row(columns, parameters_);
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     if (batches_[i]->request_id.empty()) continue;
-    row.Int8("", places_[i].name_space);
+    row.Int8("", places_[i]);
+    row.Int8("", places_[i] + std::ssize(batches_[i]->writes));
     row.Text("", batches_[i]->request_id);
     row.Bytes("", batches_[i]->fingerprint);
-    row.Int8("", places_[i].rank);
-    row.Int8("", places_[i].rank + std::ssize(batches_[i]->writes));
+    if (batches_[i]->writes.size() > 1) shape_.rows[kSeries] = 1;
   }
   shape_.rows[kRequests] = row.rows();
 }
@@ -362,46 +402,71 @@ std::string ItemStatement::Sql() const {
               NamespaceTypes(with_subjects));
   if (rows[kDeletes] > 0) text.Append(kUnchanged);
   text.Append(kReturnNamespaces);
-  if (rows[kPuts] > 0 && shape_.arrays) {
-    text.AppendArrays(kPutItems, kPutTypes);
-  } else if (rows[kPuts] > 0) {
-    text.Append(kPutItems, rows[kPuts], kPutTypes);
+  if (rows[kPuts] > 0) {
+    if (shape_.arrays) {
+      text.AppendArrays(kPutItems, kPutTypes);
+    } else {
+      text.Append(kPutItems, rows[kPuts], kPutTypes);
+    }
+    if (rows[kConditions] > 0) text.Append(kWhereExpected);
+    text.Append(kReturnItems);
   }
-  if (rows[kDeletes] > 0) text.Append(kDeleteItems, rows[kDeletes], kDeleteTypes);
-  text.Append(kDone);
-  if (rows[kPuts] > 0) text.Append(kPutsDone);
-  if (rows[kPuts] > 0 && rows[kDeletes] > 0) text.Append(" UNION ALL ");
-  if (rows[kDeletes] > 0) text.Append(kDeletesDone);
-  text.Append(kCountItems);
-  if (rows[kRequests] > 0) text.Append(kKeepResults, rows[kRequests], kRequestTypes);
-  text.Append(fmt::format(kReturn, rows[kNamespaces]));
+  // Once for all that read it, and where it is of puts alone a part of each, which costs less.
+  std::string done = fmt::format("({}) AS x", kPutsDone);
+  if (rows[kDeletes] > 0) {
+    text.Append(kDeleteItems, rows[kDeletes], kDeleteTypes);
+    text.Append(fmt::format(", x AS ({}{}{})", rows[kPuts] > 0 ? kPutsDone : "",
+                            rows[kPuts] > 0 ? " UNION ALL " : "", kDeletesDone));
+    done = "x";
+  }
+  const bool one_of_each = rows[kDeletes] == 0 && rows[kPuts] == rows[kNamespaces];
+  text.Append(Of(done, one_of_each ? kCountOne : kCountSeveral));
+  text.Append(kAddCounts);
+  if (rows[kRequests] > 0) {
+    const bool one = rows[kDeletes] == 0 && rows[kSeries] == 0;
+    text.Append(Of(done, one ? kKeepResult : kKeepResults), rows[kRequests], kRequestTypes);
+  }
+  if (!IsWhole()) {
+    text.Append(Of(done, kReturn));
+    return text.Take();
+  }
+  text.Append(fmt::format(kReturnIfAll, rows[kNamespaces]));
   if (rows[kPuts] > 0) text.Append(fmt::format(kAllPut, rows[kPuts]));
   if (rows[kConditionalDeletes] > 0) {
     text.Append(fmt::format(kAllDeleted, rows[kConditionalDeletes]));
   }
-  text.Append(kReturnEnd);
+  text.Append(Of(done, kReturnEnd));
   return text.Take();
+}
+
+bool ItemStatement::IsWhole() const {
+  return shape_.rows[kConditions] > 0 || shape_.rows[kDeletes] > 0;
 }
 
 std::vector<std::vector<ItemWriteResult>> ItemStatement::Results(
     std::span<const std::int64_t> numbers) const {
   // A deletion that found nothing returns no row.
   std::vector<std::vector<ItemWriteResult>> results;
-  for (const ItemBatch* batch : batches_) results.emplace_back(batch->writes.size());
-  std::map<std::pair<std::int64_t, std::int64_t>, ItemWriteResult*> result_at;
+  std::map<std::int64_t, ItemWriteResult*> result_at;
+  results.reserve(batches_.size());
   for (std::size_t i = 0; i < batches_.size(); ++i) {
-    for (std::size_t write = 0; write < results[i].size(); ++write) {
-      result_at[{places_[i].name_space, places_[i].rank + static_cast<std::int64_t>(write)}] =
-          &results[i][write];
+    std::int64_t place = places_[i];
+    for (ItemWriteResult& result : results.emplace_back(batches_[i]->writes.size())) {
+      result_at.emplace(place++, &result);
     }
   }
   for (; numbers.size() >= kReturnedColumns; numbers = numbers.subspan(kReturnedColumns)) {
-    const auto found = result_at.find({numbers[1], numbers[2]});
+    const auto found = result_at.find(numbers[1]);
     if (found == result_at.end()) continue;
-    *found->second = {.version = numbers[3],
-                      .create_us = numbers[4],
-                      .expire_us = numbers[5],
-                      .existed = numbers[6] != 0};
+    *found->second = {.version = numbers[2],
+                      .create_us = numbers[3],
+                      .expire_us = numbers[4],
+                      .existed = numbers[5] != 0};
+  }
+  if (IsWhole()) return results;
+  for (std::vector<ItemWriteResult>& of_batch : results) {
+    // Every put returns its row, or none of its namespace does.
+    if (of_batch.front().version == 0) of_batch.clear();
   }
   return results;
 }

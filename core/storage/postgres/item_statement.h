@@ -1,20 +1,25 @@
 // The one statement that writes batches of items (docs/adr/0063-items.md).
 //
-// It is all or nothing, as that of sessions (batch_statement.h): the last SELECT divides by zero
-// (SQLSTATE 22012) unless every namespace, and every item that is conditional, was as it must be. A
-// namespace must be there, of the vectors' size, and of the subject that its batches want.
-// What can be said of each write comes back as rows of bigint.
+// Puts without a condition are stored in every namespace that is there, of the vectors' size and of
+// the subject that its batches want; what returns no row was not stored. With a condition or a
+// deletion the statement is all or nothing, as that of sessions (batch_statement.h): the last
+// SELECT divides by zero (SQLSTATE 22012) unless every namespace, and every item that is
+// conditional, was as it must be. What can be said of each write comes back as rows of bigint.
 //
 //   n  raises the version of each namespace, which locks its row: whoever writes the namespace
 //   comes
 //      one after the other, and versions rise in the order of commits
 //   p  stores items. ON CONFLICT looks at the newest row, also at one that came after the statement
-//      began. The column `previous` carries the condition in, 0 for none and -1 - the expected
-//      version else, and what was replaced out, twice its bytes, and 2, and 1 if it had not expired
+//      began. Since RETURNING knows nothing but the row, its column `previous` carries in where the
+//      write stands, and whether it has a condition in the lowest bit. It carries out the same, and
+//      above it twice the bytes of what was replaced, and 2, and 1 if that had not expired
 //   d  deletes items. It finds what was there when the statement began, so n checks that nothing
 //      was written since
 //   c  counts
 //   r  keeps the results under request_ids
+//
+// Every step costs as much as it has nodes to plan, since most statements have few rows. So what
+// the steps read is sent with them, and none looks up again what another has found.
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_ITEM_STATEMENT_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_ITEM_STATEMENT_H_
 
@@ -48,22 +53,20 @@ class ItemStatement final : public ShapedStatement {
   std::string Sql() const override;
 
   // What the rows that the statement returned say of each batch, in order. `numbers` are the
-  // reply's.
+  // reply's. Empty for a batch that was not stored.
   std::vector<std::vector<ItemWriteResult>> Results(std::span<const std::int64_t> numbers) const;
 
  private:
-  // Where the writes of a batch stand: in which namespace, and from which rank on. Both from 1.
-  struct Place {
-    std::int64_t name_space = 0;
-    std::int64_t rank = 0;
-  };
-
   void AddNamespaces();
   void AddWrites();
   void AddRequests();
 
+  // Whether it is all or nothing.
+  bool IsWhole() const;
+
   const std::vector<const ItemBatch*> batches_;
-  std::vector<Place> places_;  // Of each batch.
+  // Of each batch's first write; that of the next one is greater by 1.
+  std::vector<std::int64_t> places_;
 };
 
 }  // namespace memoryd

@@ -55,11 +55,16 @@ TEST(ItemStatementTest, TheTextHasAParameterForEachValue) {
 
 TEST(ItemStatementTest, EqualNumbersOfRowsHaveOneText) {
   const Made one({Batch("a", {Put("k"), Put("l")})});
-  const Made other({Batch("b", {Put("m", 5), Put("n")})});
+  const Made other({Batch("b", {Put("m"), Put("n")})});
   EXPECT_EQ(one.statement->shape(), other.statement->shape());
   EXPECT_EQ(one.statement->Sql(), other.statement->Sql());
   const Made third({Batch("b", {Put("m"), Delete("n")})});
   EXPECT_NE(one.statement->shape(), third.statement->shape());
+  const Made conditional({Batch("b", {Put("m", 5), Put("n")})});
+  const Made other_condition({Batch("b", {Put("m", 0), Put("n", 7)})});
+  EXPECT_NE(one.statement->shape(), conditional.statement->shape());
+  EXPECT_EQ(conditional.statement->shape(), other_condition.statement->shape());
+  EXPECT_EQ(conditional.statement->Sql(), other_condition.statement->Sql());
 }
 
 TEST(ItemStatementTest, TextsOfStepsThatNobodyNeedsAreLeftOut) {
@@ -108,11 +113,22 @@ TEST(ItemStatementTest, ALargeBatchIsSentAsArrays) {
   EXPECT_THAT(sql, Not(HasSubstr("{}")));
 }
 
+TEST(ItemStatementTest, OnlyConditionsAndDeletionsMakeItAllOrNothing) {
+  EXPECT_THAT(Made({Batch("a", {Put("k")})}).statement->Sql(), Not(HasSubstr("1 /")));
+  EXPECT_THAT(Made({Batch("a", {Put("k", 0)})}).statement->Sql(), HasSubstr("1 /"));
+  EXPECT_THAT(Made({Batch("a", {Delete("k")})}).statement->Sql(), HasSubstr("1 /"));
+}
+
+// Of the first namespace's write with this rank, both from 1.
+constexpr std::int64_t Place(std::int64_t name_space, std::int64_t rank) {
+  return name_space << 20 | rank;
+}
+
 TEST(ItemStatementTest, ReturnedRowsGoToTheirWrites) {
   // Namespaces are sorted by tenant and digest, ranks go on from batch to batch.
   const Made made({Batch("a", {Put("k"), Delete("l")}), Batch("a", {Put("m")})});
-  const std::vector<std::int64_t> numbers = {1, 1, 3, 53, 900,  0,  1,  //
-                                             1, 1, 1, 51, kNow, 70, 0};
+  const std::vector<std::int64_t> numbers = {1, Place(1, 3), 53, 900,  0,  1,  //
+                                             1, Place(1, 1), 51, kNow, 70, 0};
   const auto results = made.statement->Results(numbers);
   EXPECT_THAT(
       results,
@@ -121,6 +137,18 @@ TEST(ItemStatementTest, ReturnedRowsGoToTheirWrites) {
               ItemWriteResult{.version = 51, .create_us = kNow, .expire_us = 70, .existed = false},
               ItemWriteResult()),
           ElementsAre(ItemWriteResult{.version = 53, .create_us = 900, .existed = true})));
+}
+
+TEST(ItemStatementTest, ABatchWithoutRowsWasNotStored) {
+  const Made made({Batch("a", {Put("k"), Put("l")}), Batch("b", {Put("m")})});
+  // Which of the two comes first is their digests' matter.
+  const std::vector<std::int64_t> of_first = {1, Place(1, 1), 7, kNow, 0, 0};
+  const std::int64_t first = made.statement->Results(of_first)[0].empty() ? 2 : 1;
+  const std::vector<std::int64_t> numbers = {1, Place(first, 1), 51, kNow, 0, 0,  //
+                                             1, Place(first, 2), 52, kNow, 0, 0};
+  const auto results = made.statement->Results(numbers);
+  EXPECT_THAT(results[0], testing::SizeIs(2));
+  EXPECT_THAT(results[1], testing::IsEmpty());
 }
 
 }  // namespace

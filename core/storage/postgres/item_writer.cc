@@ -33,6 +33,10 @@ void SetAll(std::span<const PendingItems> batches, ItemBatchOutcome outcome,
   }
 }
 
+absl::Status KeptBeingWritten() {
+  return absl::UnavailableError("the namespace kept being written by others; retry");
+}
+
 bool Stores(const ItemBatch& batch) {
   return std::any_of(batch.writes.begin(), batch.writes.end(),
                      [](const ItemWrite& write) { return write.content.has_value(); });
@@ -78,6 +82,8 @@ class Writer {
 
  private:
   BatchReply Execute(const ItemStatement& statement);
+  void OnDone(std::span<const PendingItems> batches, int tries,
+              std::vector<std::vector<ItemWriteResult>> results);
   void OnError(std::span<const PendingItems> batches, int tries, const BatchReply& reply);
   // Says of each batch that can't be written why, and writes the others again.
   void SortOut(std::span<const PendingItems> batches, int tries);
@@ -131,15 +137,9 @@ void Writer::Write(std::span<const PendingItems> batches, int tries) {
   const BatchReply reply = Execute(statement);
   if (SpoilsAllConnections(reply.sqlstate)) context_.dropper.DropConnections();
   switch (reply.kind) {
-    case BatchReply::Kind::kDone: {
-      std::vector<std::vector<ItemWriteResult>> results = statement.Results(reply.numbers);
-      SetAll(batches, ItemBatchOutcome::kWritten);
-      for (std::size_t i = 0; i < batches.size(); ++i) {
-        batches[i].result->writes = std::move(results[i]);
-        batches[i].result->made_namespace = makers_.contains(batches[i].batch);
-      }
+    case BatchReply::Kind::kDone:
+      OnDone(batches, tries, statement.Results(reply.numbers));
       break;
-    }
     case BatchReply::Kind::kNotReplicated:
       SetAll(batches, ItemBatchOutcome::kUnknown,
              absl::UnavailableError("the change may not have reached the standby"));
@@ -155,6 +155,23 @@ void Writer::Write(std::span<const PendingItems> batches, int tries) {
       OnError(batches, tries, reply);
       break;
   }
+}
+
+void Writer::OnDone(std::span<const PendingItems> batches, int tries,
+                    std::vector<std::vector<ItemWriteResult>> results) {
+  SetAll(batches, ItemBatchOutcome::kWritten);
+  std::vector<PendingItems> others;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (results[i].empty()) {
+      others.push_back(batches[i]);
+      continue;
+    }
+    batches[i].result->writes = std::move(results[i]);
+    batches[i].result->made_namespace = makers_.contains(batches[i].batch);
+  }
+  if (others.empty()) return;
+  if (tries + 1 < kMaxTries && Clock::now() < deadline()) return SortOut(others, tries + 1);
+  SetAll(others, ItemBatchOutcome::kFailed, KeptBeingWritten());
 }
 
 void Writer::OnError(std::span<const PendingItems> batches, int tries, const BatchReply& reply) {
@@ -176,8 +193,7 @@ void Writer::OnError(std::span<const PendingItems> batches, int tries, const Bat
   }
   const bool raced = sqlstate == kSqlStateSessionLost || taken;
   SetAll(batches, ItemBatchOutcome::kFailed,
-         raced ? absl::UnavailableError("the namespace kept being written by others; retry")
-               : StatusForSqlState(sqlstate, reply.said));
+         raced ? KeptBeingWritten() : StatusForSqlState(sqlstate, reply.said));
 }
 
 bool Writer::Holds(std::size_t index, const ItemBatch& batch, const Stored& stored,
