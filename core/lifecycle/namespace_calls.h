@@ -60,6 +60,10 @@ class NamespaceCalls {
   // `QUOTA_EXCEEDED` also for the settings; else as ItemWritePath.
   void Write(ItemBatch batch, NamespaceSettings settings, std::size_t byte_size, CallEnd end,
              ItemCall::Done done);
+  // See ItemWritePath::Gather.
+  ItemCommitter::Gathering Gather(const std::string& tenant) {
+    return options_.writes->Gather(tenant);
+  }
   // Makes the namespace or changes its configuration; absent fields stay.
   void Update(NamespaceKey key, NamespaceSettings settings, std::string subject, CallEnd end,
               Done<NamespaceRow> done);

@@ -82,6 +82,7 @@ class Batches : public std::enable_shared_from_this<Batches> {
   void Write() {
     // One more, so that no batch ends the call before all have begun.
     left_ = batches_.size() + 1;
+    const auto gathering = engine_.namespaces().Gather(call_->tenant());
     for (std::size_t i = 0; i < batches_.size(); ++i) {
       Batch& batch = batches_[i];
       if (!batch.status.ok()) {

@@ -59,15 +59,31 @@ ItemCommitter::~ItemCommitter() {
 
 void ItemCommitter::Enqueue(std::shared_ptr<ItemCall> call) {
   ReachFailpoint("write_queued");
-  bool was_empty = false;
+  bool wakes = false;
   {
     MutexLock lock(mutex_);
-    was_empty = queue_.empty();
+    wakes = queue_.empty() && gathering_ == 0;
     const std::string_view tenant = call->batch.key.tenant;
     queue_.Push(tenant, std::move(call));
     calls_.fetch_add(1, std::memory_order_relaxed);
   }
-  if (was_empty) wake_.NotifyOne();
+  if (wakes) wake_.NotifyOne();
+}
+
+ItemCommitter::Gathering::Gathering(ItemCommitter& committer) : committer_(committer) {
+  MutexLock lock(committer_.mutex_);
+  ++committer_.gathering_;
+}
+
+ItemCommitter::Gathering::~Gathering() {
+  bool wakes = false;
+  {
+    MutexLock lock(committer_.mutex_);
+    --committer_.gathering_;
+    // Those of another thread, too: it may still gather when this one has ended.
+    wakes = !committer_.queue_.empty();
+  }
+  if (wakes) committer_.wake_.NotifyOne();
 }
 
 std::chrono::nanoseconds ItemCommitter::ExpectedWait(std::string_view tenant) {

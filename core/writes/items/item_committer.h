@@ -29,7 +29,7 @@ class RecordedItems {
   virtual void LookUp(std::shared_ptr<ItemCall> call) = 0;
 };
 
-// A thread that owns a share of the namespaces. While some calls are on their way to the store the
+// A thread that owns a share of the tenants. While some calls are on their way to the store the
 // next ones gather, so what is written together grows with the load. Tenants share it by the bytes
 // that they write. Of two calls that write one key the earlier one is committed before the later.
 class ItemCommitter {
@@ -50,6 +50,20 @@ class ItemCommitter {
 
   // The number of queued calls is bounded by admission. Any thread.
   void Enqueue(std::shared_ptr<ItemCall> call) MEMORYD_EXCLUDES(mutex_);
+
+  // While one of these lives a committer that sleeps is not woken: the calls that are enqueued
+  // meanwhile are written together. The committer outlives it. For one thread, which waits for
+  // nothing in the meantime.
+  class Gathering {
+   public:
+    explicit Gathering(ItemCommitter& committer);
+    ~Gathering();
+    Gathering(const Gathering&) = delete;
+    Gathering& operator=(const Gathering&) = delete;
+
+   private:
+    ItemCommitter& committer_;
+  };
 
   // An estimate of how long the calls that are here already will take. Any thread.
   std::chrono::nanoseconds ExpectedWait() const {
@@ -74,6 +88,7 @@ class ItemCommitter {
   CondVar wake_;
   // Its costs are bytes.
   TenantQueue<std::shared_ptr<ItemCall>> queue_ MEMORYD_GUARDED_BY(mutex_);
+  std::int64_t gathering_ MEMORYD_GUARDED_BY(mutex_) = 0;
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -226,6 +226,17 @@ TEST_F(ItemCommitterTest, CallsOfAllTenantsThatWaitAreWrittenTogether) {
   EXPECT_THAT(items_->writes()[1], SizeIs(4));
 }
 
+TEST_F(ItemCommitterTest, WhatIsGatheredIsWrittenWhenAnyGatheringEnds) {
+  EXPECT_TRUE(Await(Enqueue(Put("first"))).ok());
+  const ItemCommitter::Gathering longer(*committer_);
+  std::vector<std::future<Reply>> calls;
+  {
+    const ItemCommitter::Gathering gathering(*committer_);
+    for (const char* key : {"a", "b", "c"}) calls.push_back(Enqueue(Put(key)));
+  }
+  for (auto& call : calls) EXPECT_TRUE(Await(std::move(call)).ok());
+}
+
 TEST_F(ItemCommitterTest, OfTwoWritesOfAKeyTheEarlierIsCommittedFirst) {
   items_->Close();
   auto first = Enqueue(Put("first"));

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "core/base/error.h"
-#include "core/model/session.h"
 #include "core/sessions/session_errors.h"
 #include "core/writes/admit_in_time.h"
 
@@ -26,16 +25,16 @@ ItemWritePath::ItemWritePath(Options options)
 
 ItemWritePath::~ItemWritePath() = default;
 
-ItemCommitter& ItemWritePath::CommitterOf(const NamespaceKey& key) {
-  return *committers_[SessionKeyHash()({key.tenant, key.path.stored()}) % committers_.size()];
+ItemCommitter& ItemWritePath::CommitterOf(const std::string& tenant) {
+  return *committers_[std::hash<std::string>()(tenant) % committers_.size()];
 }
 
-absl::Status ItemWritePath::CheckTime(const NamespaceKey& key, const CallEnd& end) {
-  ItemCommitter& committer = CommitterOf(key);
+absl::Status ItemWritePath::CheckTime(const std::string& tenant, const CallEnd& end) {
+  ItemCommitter& committer = CommitterOf(tenant);
   const auto wait = committer.ExpectedWait();
   if (wait == wait.zero()) return absl::OkStatus();
   const absl::Status status = AdmitInTime(
-      wait, [&] { return committer.ExpectedWait(key.tenant); },
+      wait, [&] { return committer.ExpectedWait(tenant); },
       end.deadline - std::chrono::steady_clock::now());
   if (!status.ok()) Increment(options_.calls->stats().refused_late);
   return status;
@@ -75,7 +74,7 @@ void ItemWritePath::Submit(ItemBatch batch, std::size_t byte_size, CallEnd end,
 
 void ItemWritePath::SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallEnd end,
                                    Admission::Place place, ItemCall::Done done) {
-  if (const absl::Status status = CheckTime(batch.key, end); !status.ok()) {
+  if (const absl::Status status = CheckTime(batch.key.tenant, end); !status.ok()) {
     done(status);
     return;
   }
@@ -125,7 +124,7 @@ void ItemWritePath::Settle(const std::string& tenant, const ItemQuota::Room& roo
 }
 
 void ItemWritePath::Enqueue(Asked asked) {
-  ItemCommitter& owner = CommitterOf(asked.batch.key);
+  ItemCommitter& owner = CommitterOf(asked.batch.key.tenant);
   owner.Enqueue(Begin(std::move(asked.batch), asked.byte_size, std::move(asked.end),
                       std::move(asked.place), std::move(asked.done)));
 }
@@ -146,7 +145,7 @@ void ItemWritePath::Answer(const std::shared_ptr<ItemCall>& call) {
     call->Finish(ReplyOf(*record, batch));
   } else {
     // It was purged meanwhile.
-    CommitterOf(batch.key).Enqueue(call);
+    CommitterOf(batch.key.tenant).Enqueue(call);
   }
 }
 

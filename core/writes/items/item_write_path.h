@@ -19,7 +19,7 @@
 
 namespace memoryd {
 
-// A batch is admitted, and the committer that owns its namespace writes it. Any thread may call.
+// A batch is admitted, and the committer that owns its tenant writes it. Any thread may call.
 class ItemWritePath final : private RecordedItems {
  public:
   // What is pointed to outlives the path.
@@ -27,7 +27,8 @@ class ItemWritePath final : private RecordedItems {
     ItemStore* store = nullptr;
     Calls* calls = nullptr;
     Quotas* quotas = nullptr;  // Null: no tenant has a quota.
-    // Threads that commit, at least 1; each owns a share of the namespaces.
+    // Threads that commit, at least 1; each owns a share of the tenants, so that the batches of one
+    // call are one statement.
     int committers = 1;
     std::function<std::int64_t()> now_us;
   };
@@ -46,6 +47,11 @@ class ItemWritePath final : private RecordedItems {
   // The same for a call that has its place already.
   void SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallEnd end, Admission::Place place,
                       ItemCall::Done done);
+
+  // What a thread submits for the tenant while this lives is written together.
+  ItemCommitter::Gathering Gather(const std::string& tenant) {
+    return ItemCommitter::Gathering(CommitterOf(tenant));
+  }
 
   // Of all that is written to namespaces.
   ItemQuota& quota() { return quota_; }
@@ -67,11 +73,11 @@ class ItemWritePath final : private RecordedItems {
               const absl::StatusOr<ItemsWritten>& reply);
   void Enqueue(Asked asked);
   // See AdmitInTime().
-  absl::Status CheckTime(const NamespaceKey& key, const CallEnd& end);
+  absl::Status CheckTime(const std::string& tenant, const CallEnd& end);
   // A call that was admitted; `place` is given back when it is gone.
   std::shared_ptr<ItemCall> Begin(ItemBatch batch, std::size_t byte_size, CallEnd end,
                                   Admission::Place place, ItemCall::Done done);
-  ItemCommitter& CommitterOf(const NamespaceKey& key);
+  ItemCommitter& CommitterOf(const std::string& tenant);
   void Answer(const std::shared_ptr<ItemCall>& call);
   void LookUp(std::shared_ptr<ItemCall> call) override;
 
