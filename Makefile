@@ -110,15 +110,16 @@ test-upstream: environment
 	@$(python) tests/upstream/autogen.py
 	@$(python) tests/upstream/openai_agents.py $(ARGS)
 
-## Test in full the frameworks with environments of their own. ADK=checkout, AGENT_FRAMEWORK=checkout
-# Each compares 2,000 random calls with the library's own store, and kills its example at each call.
-# The checkouts are of google/adk-python and microsoft/agent-framework. CrewAI's fresh install, of a
-# gigabyte, is here and not in CI.
+## Test the frameworks in full. ADK=checkout, AGENT_FRAMEWORK=checkout: their own tests too
+# Those with environments of their own compare 2,000 random calls with the library's own store. Each
+# example is killed 20 times on each store. The checkouts are of google/adk-python and
+# microsoft/agent-framework. CrewAI's fresh install, of a gigabyte, is here and not in CI.
 test-frameworks: environment
 	@for file in tests/frameworks/test_*.py; do \
 		name=$${file#tests/frameworks/test_}; \
 		$(with_postgres) $(python) tests/frameworks/run.py $${name%.py} --full || failed=1; \
 	done; [ -z "$$failed" ]
+	@$(with_postgres) $(python) -m pytest -q tests/clients --full -k wherever_it_is_killed
 	@$(python) tests/frameworks/matrix.py
 	@$(python) tests/clients/fresh_install.py --extras crewai
 ifdef ADK

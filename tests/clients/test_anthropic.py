@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -313,17 +312,28 @@ def test_a_tool_says_what_it_is(tool):
 # The agent.
 
 
-def run_example(target: str) -> Iterator[str]:
-    example = paths.REPOSITORY / "examples/anthropic_agent.py"
-    source = str(paths.REPOSITORY / "clients/python/src")
-    done = subprocess.run(
-        [sys.executable, str(example), target], capture_output=True, text=True, timeout=120,
-        env={**os.environ, "PYTHONPATH": source}, check=False)
-    assert done.returncode == 0, done.stderr
-    yield from done.stdout.splitlines()
+EXAMPLE = paths.REPOSITORY / "examples/anthropic_agent.py"
+SAID = ["now: boil", "now: brew", "now: pour", "Done: boil, brew, pour."]
 
 
 def test_the_example_goes_on_after_it_was_killed(store):
+    source = str(paths.REPOSITORY / "clients/python/src")
     with Server(store) as server:
-        assert [*run_example(server.target)] == [
-            "now: boil", "now: brew", "now: pour", "Done: boil, brew, pour."]
+        done = subprocess.run(
+            [sys.executable, str(EXAMPLE), server.target], capture_output=True, text=True,
+            timeout=120, env={**os.environ, "PYTHONPATH": source}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == SAID
+
+
+def test_the_example_goes_on_wherever_it_is_killed(store, killed_and_again):
+    """Nothing is lost or doubled, but for a step that was done before a kill, and not noted yet."""
+    with Server(store) as server:
+        tool = MemorydMemoryTool("tea", server.target)
+        for first, second in killed_and_again(EXAMPLE, server.target):
+            assert second[-1] == SAID[-1]
+            done = [line for line in first + second if line.startswith("now: ")]
+            assert list(dict.fromkeys(done)) == SAID[:-1] and len(done) <= len(SAID)
+            noted = asked(tool, "view", "/memories/progress.txt")
+            assert re.findall(r"noted (\w+)", noted) == ["pour", "brew", "boil"]
+            tool.clear_all_memory()

@@ -1,19 +1,14 @@
-"""Runs examples and the code of pages, in the environment of the tests, and kills examples."""
+"""Runs examples and the code of pages, in the environment of the tests."""
 
 from __future__ import annotations
 
 import os
-import pathlib
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 
-from support import killed, paths
+from support import paths
 from support.documents import code_of
 from support.server import Server
-
-# Each example makes as many, so each kill in CI is one.
-_LEAST_CALLS = 7
 
 
 def run(target: str, *command: str) -> list[str]:
@@ -31,19 +26,3 @@ def page(name: str) -> list[str]:
     code, = code_of(paths.REPOSITORY / "clients/python" / name, "python", "")
     with Server("sqlite::memory:") as server:
         return run(server.target, "-c", code)
-
-
-def killed_and_again(
-    example: pathlib.Path, target: str, calls: Iterable[int]
-) -> Iterator[tuple[list[str], list[str]]]:
-    """Runs an example that is killed at one of its calls, and again. Yields the lines of both, for
-    one call after the other until the example makes fewer."""
-    for call in calls:
-        moment = "before" if call % 2 else "after"
-        first = killed.run(call, moment, example, target, "again")
-        second = killed.run(0, moment, example, target, "again")
-        assert second.returncode == 0, second.stderr
-        yield first.stdout.splitlines(), second.stdout.splitlines()
-        if first.returncode != killed.KILLED:
-            assert first.returncode == 0 and call > _LEAST_CALLS, first.stderr
-            break

@@ -27,7 +27,6 @@ from agent_framework import (
 import programs
 from support import paths
 from support.server import Server
-from support.stores import fresh_store
 
 from memoryd import Client, MemorydError
 from memoryd.agent_framework import (
@@ -293,11 +292,10 @@ def test_the_example_goes_on_after_it_was_killed(store):
         assert programs.run(server.target, str(EXAMPLE), server.target) == SAID
 
 
-def test_the_example_goes_on_wherever_it_is_killed(kill_at):
+def test_the_example_goes_on_wherever_it_is_killed(store, killed_and_again):
     """Nothing is lost, doubled or orphaned before one and after the next of its calls."""
-    with (fresh_store("sqlite") as store, Server(store) as server,
-          Client(server.target) as client):
-        for first, second in programs.killed_and_again(EXAMPLE, server.target, kill_at):
+    with Server(store) as server, Client(server.target) as client:
+        for first, second in killed_and_again(EXAMPLE, server.target):
             assert [one.role for one in client.get_all("waiter")] == ["user", "assistant"] * 3
             # An answer that was stored right before the kill is not told again.
             told = first + second

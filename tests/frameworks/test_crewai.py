@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import itertools
 import math
 import random
 import threading
@@ -19,7 +18,6 @@ from crewai.memory.types import MemoryRecord
 import programs
 from support import paths
 from support.server import Server
-from support.stores import fresh_store
 
 from memoryd import Client, MemorydError
 from memoryd.crewai import Connection, MemorydStorage
@@ -334,13 +332,13 @@ def test_the_example_goes_on_after_it_was_killed(store):
         assert programs.run(server.target, str(EXAMPLE), server.target) == SAID
 
 
-def test_the_example_goes_on_wherever_it_is_killed(is_full):
+def test_the_example_goes_on_wherever_it_is_killed(store, killed_and_again):
     """Nothing is lost or doubled before one and after the next of its calls. A step may be done
     twice: when the kill comes between it and its record."""
     # It takes CrewAI seconds to be imported.
-    kill_at = itertools.count(1) if is_full else (5,)
-    with fresh_store("sqlite") as store, Server(store) as server:
-        for first, second in programs.killed_and_again(EXAMPLE, server.target, kill_at):
+    calls = (4, 5)
+    with Server(store) as server:
+        for first, second in killed_and_again(EXAMPLE, server.target, calls=calls):
             assert second[-1] == SAID[-1]
             done = [line for line in first + second if line.startswith("now: ")]
             assert list(dict.fromkeys(done)) == SAID[:-1] and len(done) <= len(SAID)

@@ -28,7 +28,6 @@ from google.genai import types
 import programs
 from support import paths
 from support.server import Server
-from support.stores import fresh_store
 
 from memoryd import AsyncClient, Client, MemorydError
 from memoryd.google_adk import (
@@ -632,11 +631,11 @@ def test_the_example_goes_on_after_it_was_killed(store):
         assert programs.run(server.target, str(EXAMPLE), server.target) == SAID
 
 
-def test_the_example_goes_on_wherever_it_is_killed(kill_at):
+def test_the_example_goes_on_wherever_it_is_killed(store, killed_and_again):
     """Nothing is lost, doubled or orphaned before one and after the next of its calls."""
-    with fresh_store("sqlite") as store, Server(store) as server:
+    with Server(store) as server:
         service = MemorydSessionService(server.target)
-        for first, second in programs.killed_and_again(EXAMPLE, server.target, kill_at):
+        for first, second in killed_and_again(EXAMPLE, server.target):
             session = run(service.get_session(app_name="shop", user_id="ann", session_id="tea"))
             # A turn that was cut is taken back: its events stay, and are told to no model.
             turns = [event for event in session.events if event.is_final_response()]

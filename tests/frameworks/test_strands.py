@@ -32,7 +32,6 @@ from support.conversations import PNG, encoded
 from support.documents import code_of
 from support.odd_values import canonical
 from support.server import Server, restarted
-from support.stores import fresh_store
 
 from memoryd import Client, MemorydError, from_anthropic, from_openai
 from memoryd.strands import (
@@ -595,11 +594,10 @@ def test_the_example_goes_on_after_it_was_killed(store):
         assert programs.run(server.target, str(EXAMPLE), server.target) == SAID
 
 
-def test_the_example_goes_on_wherever_it_is_killed(kill_at):
+def test_the_example_goes_on_wherever_it_is_killed(store, killed_and_again):
     """Nothing is lost, doubled or orphaned before one and after the next of its calls."""
-    with (fresh_store("sqlite") as store, Server(store) as server,
-          Client(server.target) as client):
-        for first, second in programs.killed_and_again(EXAMPLE, server.target, kill_at):
+    with Server(store) as server, Client(server.target) as client:
+        for first, second in killed_and_again(EXAMPLE, server.target):
             assert [one.role for one in client.get_all("waiter")] == [
                 "user", "assistant", "user", "assistant", "tool", "assistant", "user", "assistant"]
             # An answer that was stored right before the kill is not told again.

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from support import killed
 from support.calls import Calls
 from support.server import Server
 from support.stores import STORES, fresh_store
@@ -42,3 +45,17 @@ def store(store_kind):
 def session_id() -> str:
     """A session that nobody else uses."""
     return f"session-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def killed_and_again(is_full, store_kind) -> Callable[..., Iterator[tuple[list[str], list[str]]]]:
+    """Runs an example that is killed at one of the calls, each store's at others, and again. Yields
+    the lines of both. With --full it is killed 20 times, at random moments of all of its calls."""
+
+    def run(example, target, calls=(2, 5, 7)):
+        if is_full:
+            return killed.at_random(example, target, seed=store_kind, kills=20)
+        share = itertools.islice(calls, STORES.index(store_kind), None, len(STORES))
+        return killed.and_again(example, target, share)
+
+    return run
