@@ -227,7 +227,7 @@ class HttpServerTest : public ::testing::Test {
   // Waits until nobody holds anything, or for a minute.
   void ExpectAllGivenBack() {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while ((server_->stats().open() > 0 || budget_.held() > 0) &&
+    while (server_->stats().open() + budget_.held() + server_->unauthenticated_held() > 0 &&
            std::chrono::steady_clock::now() < deadline) {
       std::this_thread::yield();
     }
