@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/base/error.h"
 #include "server/http/connect_codec.h"
 #include "server/http/http_reply.h"
 #include "server/http2/call_messages.h"
@@ -12,6 +13,9 @@
 
 namespace memoryd {
 namespace {
+
+// How long a stream's next line may be away.
+constexpr std::chrono::seconds kBetweenLines(60);
 
 std::string Chunked(std::string_view bytes) {
   return fmt::format("{:x}\r\n{}\r\n", bytes.size(), bytes);
@@ -44,6 +48,10 @@ void ConnectCall::DoRead() {
   if (carrier_ == nullptr || reading_ || read_ended_) return;
   reading_ = true;
   read_since_ = last_data_ = Clock::now();
+  if (HasLines()) {
+    DeliverLines();
+    return;
+  }
   if (request_ended_) {
     Deliver();
     return;
@@ -59,7 +67,7 @@ void ConnectCall::DoRead() {
 }
 
 std::size_t ConnectCall::MostOfBody() const {
-  return MostOfMessage() + (format_.is_stream ? kPrefixBytes : 0);
+  return MostOfMessage() + (format_.request == Framing::kEnvelopes ? kPrefixBytes : 0);
 }
 
 std::size_t ConnectCall::MostOfMessage() const {
@@ -70,7 +78,7 @@ std::size_t ConnectCall::MostOfMessage() const {
 void ConnectCall::EndTooLarge() { EndReading(RequestTooLarge(MostOfMessage())); }
 
 bool ConnectCall::Charge(std::size_t bytes) {
-  if (body_.size() + bytes > MostOfBody()) {
+  if (!HasLines() && body_.size() + bytes > MostOfBody()) {
     EndTooLarge();
     return false;
   }
@@ -85,19 +93,70 @@ bool ConnectCall::Charge(std::size_t bytes) {
 void ConnectCall::TakeBody(std::string_view bytes) {
   last_data_ = Clock::now();
   // Nobody wants it.
-  if (finished_ || read_ended_ || !takes_body_) return;
-  if (Charge(bytes.size())) body_.append(bytes);
+  if (finished_ || read_ended_ || !takes_body_ || !Charge(bytes.size())) return;
+  if (HasLines()) {
+    lines_.Put(bytes);
+  } else {
+    body_.append(bytes);
+  }
+}
+
+void ConnectCall::BodyTaken() {
+  if (HasLines() && reading_) DeliverLines();
 }
 
 void ConnectCall::EndOfRequest() {
   request_ended_ = true;
-  if (reading_) Deliver();
+  if (!reading_) return;
+  if (HasLines()) {
+    DeliverLines();
+  } else {
+    Deliver();
+  }
+}
+
+bool ConnectCall::WantsBody() const { return !HasLines() || reading_ || read_ended_ || finished_; }
+
+void ConnectCall::DeliverLines() {
+  // A handler may ask for the next line before it returns.
+  if (std::exchange(delivers_lines_, true)) return;
+  while (carrier_ != nullptr && reading_) {
+    if (charged()) {
+      hold_.Resize(kCallBytes +
+                   static_cast<std::int64_t>(request_.metadata.bytes + lines_.bytes()));
+    }
+    std::optional<std::string> line = NextLine();
+    if (!line.has_value()) break;
+    DeliverMessage(*std::move(line));
+  }
+  delivers_lines_ = false;
+}
+
+std::optional<std::string> ConnectCall::NextLine() {
+  std::optional<std::string> line = lines_.Take(request_ended_);
+  // One that is not complete is the next.
+  line_ = lines_.number() + (line.has_value() || request_ended_ ? 0 : 1);
+  if ((line.has_value() ? line->size() : lines_.bytes()) > MostOfMessage()) {
+    EndTooLarge();
+    return std::nullopt;
+  }
+  if (line.has_value()) return line;
+  if (request_ended_) {
+    EndReading(absl::OkStatus());
+  } else {
+    if (std::exchange(request_.expects_continue, false)) {
+      carrier_->Write("HTTP/1.1 100 Continue\r\n\r\n", {});
+    }
+    carrier_->ReadBody();
+  }
+  return std::nullopt;
 }
 
 void ConnectCall::EndReading(const absl::Status& status) {
   reading_ = false;
   read_ended_ = true;
   body_ = {};
+  lines_ = {};
   Tell(handler_, [&status](RpcHandler& handler) { handler.OnReadEnd(status); });
 }
 
@@ -106,19 +165,22 @@ void ConnectCall::Deliver() {
     EndReading(absl::OkStatus());
     return;
   }
+  DeliverMessage(std::exchange(body_, {}));
+}
+
+void ConnectCall::DeliverMessage(std::string body) {
   reading_ = false;
   const std::shared_ptr<RpcHandler> handler = handler_;
   if (handler == nullptr) return;
   // A few bytes that are compressed may be many.
-  if (body_.size() <= kLargeMessage && !format_.is_gzipped) {
-    HandOver(handler, std::move(body_));
+  if (body.size() <= kLargeMessage && !format_.is_gzipped) {
+    HandOver(handler, std::move(body));
     return;
   }
-  auto body = std::make_shared<std::string>(std::move(body_));
-  body_ = {};
+  const auto kept = std::make_shared<std::string>(std::move(body));
   const bool queued = environment_.large_messages->TrySubmit(
       tenant_,
-      [this, handler, body, self = shared_from_this()] { HandOver(handler, std::move(*body)); });
+      [this, handler, kept, self = shared_from_this()] { HandOver(handler, std::move(*kept)); });
   if (!queued) {
     EndReading(LargeRequestsWait());
   }
@@ -167,7 +229,7 @@ void ConnectCall::SendAnd(std::string message, MemoryBudget::Hold hold, bool is_
 
 void ConnectCall::DoSend(EncodedReply reply, MemoryBudget::Hold hold) {
   if (carrier_ == nullptr || finished_) return;
-  if (!format_.is_stream) {
+  if (format_.reply == Framing::kAlone) {
     // The status of HTTP stands before it, so it leaves with the end of the call.
     reply_ = std::move(reply);
     reply_hold_ = std::move(hold);
@@ -175,25 +237,54 @@ void ConnectCall::DoSend(EncodedReply reply, MemoryBudget::Hold hold) {
   }
   WriteHead();
   has_unsent_ = true;
-  carrier_->Write(Chunked(Enveloped(reply.is_gzipped ? kGzippedFlag : 0, reply.bytes)),
-                  std::move(hold));
+  if (format_.reply == Framing::kLines) {
+    reply.bytes.push_back('\n');
+    carrier_->Write(Chunked(reply.bytes), std::move(hold));
+  } else {
+    carrier_->Write(Chunked(Enveloped(reply.is_gzipped ? kGzippedFlag : 0, reply.bytes)),
+                    std::move(hold));
+  }
 }
 
 void ConnectCall::WriteHead() {
   if (std::exchange(has_head_, true)) return;
   HttpReply answer(200);
-  answer.Header("Content-Type",
-                format_.is_json ? "application/connect+json" : "application/connect+proto");
-  if (format_.takes_gzip) answer.Header("Connect-Content-Encoding", "gzip");
-  answer.Header("Connect-Accept-Encoding", "gzip");
+  if (format_.reply == Framing::kLines) {
+    answer.Header("Content-Type", kLinesType);
+  } else {
+    answer.Header("Content-Type",
+                  format_.is_json ? "application/connect+json" : "application/connect+proto");
+    if (format_.takes_gzip) answer.Header("Connect-Content-Encoding", "gzip");
+    answer.Header("Connect-Accept-Encoding", "gzip");
+  }
   Complete(answer, carrier_->MayKeepAlive());
   carrier_->Write(answer.HeadOfChunks(), {});
+}
+
+void ConnectCall::WriteEnd(const RpcStatus& status) {
+  WriteHead();
+  std::string end;
+  if (format_.reply == Framing::kEnvelopes) {
+    end = Chunked(Enveloped(kEndFlag, EndJson(status, trailers_)));
+  } else if (status.code != 0) {
+    end = Chunked(EndJson(status, {}) + "\n");
+  }
+  carrier_->Write(end + "0\r\n\r\n", {});
+}
+
+RpcStatus ConnectCall::WithLine(RpcStatus status) const {
+  const auto code = static_cast<absl::StatusCode>(status.code);
+  if (line_ > 0 && (code == absl::StatusCode::kInvalidArgument ||
+                    code == absl::StatusCode::kResourceExhausted)) {
+    status.message = fmt::format("line {}: {}", line_, status.message);
+  }
+  return status;
 }
 
 void ConnectCall::Complete(HttpReply& answer, bool keeps_alive) const {
   for (const auto& [name, value] : headers_) answer.Header(name, value);
   // A stream has them at its end.
-  if (!format_.is_stream) {
+  if (format_.reply == Framing::kAlone) {
     for (const auto& [name, value] : trailers_) answer.Header("Trailer-" + name, value);
   }
   carrier_->Complete(answer, keeps_alive);
@@ -224,10 +315,13 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
   read_ended_ = true;
   reading_ = false;
   body_ = {};
+  lines_ = {};
   const bool keeps_alive = carrier_->MayKeepAlive();
-  if (format_.is_stream) {
-    WriteHead();
-    carrier_->Write(Chunked(Enveloped(kEndFlag, EndJson(status, trailers_))) + "0\r\n\r\n", {});
+  // Before the first of its lines, an error has a status of HTTP.
+  const bool is_streamed = format_.reply == Framing::kEnvelopes ||
+                           (format_.reply == Framing::kLines && (has_head_ || status.code == 0));
+  if (is_streamed) {
+    WriteEnd(status);
   } else if (status.code == 0) {
     HttpReply answer(200);
     answer.Header("Content-Type", format_.is_json ? "application/json" : "application/proto");
@@ -239,7 +333,7 @@ void ConnectCall::DoFinish(const RpcStatus& status, std::string_view request_id)
     reply_ = {};
     carrier_->Write(std::move(bytes), std::move(reply_hold_));
   } else {
-    HttpReply answer(status, request_id);
+    HttpReply answer(WithLine(status), request_id);
     Complete(answer, keeps_alive);
     carrier_->Write(answer.Text(), {});
   }
@@ -259,19 +353,35 @@ void ConnectCall::Ended(bool in_order) {
   carrier_ = nullptr;
   finished_ = true;
   body_ = {};
+  lines_ = {};
   TellEnd(/*cancelled=*/!in_order);
+}
+
+absl::Status ConnectCall::CheckPace(Clock::time_point now) const {
+  const Http2Times& times = environment_.times;
+  const bool idle = now > last_data_ + times.body_idle;
+  if (!HasLines()) {
+    const std::size_t size =
+        std::max<std::size_t>(body_.size(), request_.content_length.value_or(0));
+    const bool slow = now > read_since_ + times.ForMessage(size);
+    return idle || slow ? RequestStalled(times, idle) : absl::OkStatus();
+  }
+  // Between two lines nobody has to send for a while. Blank lines are none.
+  if (lines_.bytes() > 0) {
+    const bool slow = now > read_since_ + kBetweenLines + times.ForMessage(lines_.bytes());
+    return idle || slow ? RequestStalled(times, idle) : absl::OkStatus();
+  }
+  if (now <= read_since_ + kBetweenLines) return absl::OkStatus();
+  return Error(absl::StatusCode::kDeadlineExceeded, "REQUEST_STALLED",
+               fmt::format("no line came for {} seconds", kBetweenLines.count()));
 }
 
 void ConnectCall::Tick(Clock::time_point now) {
   if (finished_) return;
   if (reading_ && !request_ended_) {
-    const Http2Times& times = environment_.times;
-    const bool idle = now > last_data_ + times.body_idle;
-    const std::size_t size =
-        std::max<std::size_t>(body_.size(), request_.content_length.value_or(0));
-    if (idle || now > read_since_ + times.ForMessage(size)) {
+    if (const absl::Status pace = CheckPace(now); !pace.ok()) {
       stats_.GaveUpRequest();
-      EndReading(RequestStalled(times, idle));
+      EndReading(pace);
     }
   }
   // A second for the answer that the handler itself has for it.

@@ -1,4 +1,4 @@
-// One call by the Connect protocol, on a connection of HTTP/1.1.
+// One call by the Connect protocol, or by lines of JSON, on a connection of HTTP/1.1.
 #ifndef MEMORYD_SERVER_HTTP_CONNECT_CALL_H_
 #define MEMORYD_SERVER_HTTP_CONNECT_CALL_H_
 
@@ -16,6 +16,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "server/http/body_lines.h"
 #include "server/http/connect_message.h"
 #include "server/http/http_reply.h"
 #include "server/http/request_parser.h"
@@ -30,6 +31,8 @@ namespace memoryd {
 class ConnectCarrier {
  public:
   virtual ~ConnectCarrier() = default;
+  // Asks for more of the body, after ConnectCall::WantsBody() was false.
+  virtual void ReadBody() = 0;
   // Sends more of the answer.
   virtual void Write(std::string bytes, MemoryBudget::Hold hold) = 0;
   // The answer is complete. Another request may come on the connection only if `keeps_alive`.
@@ -87,7 +90,13 @@ class ConnectCall final : public LoopCall {
   // The connection calls these, on the loop's thread.
   void Start();
   void TakeBody(std::string_view bytes);
+  // All of the body that was read has been taken, and it goes on. Apart from TakeBody(): an answer
+  // tells whether it is to a whole request.
+  void BodyTaken();
   void EndOfRequest();
+  // Whether more of the body is to be read now. Not while a line is handled, so that a call holds
+  // one, and what was read with it.
+  bool WantsBody() const;
   // All that was written has left, messages or not.
   void Sent();
   // The answer has left, or the connection is gone: nothing reaches it from now on.
@@ -107,12 +116,22 @@ class ConnectCall final : public LoopCall {
   bool Charge(std::size_t bytes);
   void EndReading(const absl::Status& status);
   void Deliver();
+  // Of requests in lines.
+  bool HasLines() const { return format_.request == Framing::kLines; }
+  void DeliverLines();
+  std::optional<std::string> NextLine();
+  // Of a request that is read; why it is given up, OK to go on.
+  absl::Status CheckPace(Clock::time_point now) const;
+  void DeliverMessage(std::string body);
   // Any thread.
   void HandOver(const std::shared_ptr<RpcHandler>& handler, std::string body);
   void SendAnd(std::string message, MemoryBudget::Hold hold, bool is_last);
   void DoSend(EncodedReply reply, MemoryBudget::Hold hold);
   void DoFinish(const RpcStatus& status, std::string_view request_id);
   void WriteHead();
+  void WriteEnd(const RpcStatus& status);
+  // The error with the line that it is about, if it is about one.
+  RpcStatus WithLine(RpcStatus status) const;
   // What the head of an answer has in any case.
   void Complete(HttpReply& answer, bool keeps_alive) const;
 
@@ -129,6 +148,9 @@ class ConnectCall final : public LoopCall {
   bool has_message_ = false;
   const bool takes_body_;
   std::string body_;
+  BodyLines lines_;
+  std::int64_t line_ = 0;  // That is read or handled, from 1.
+  bool delivers_lines_ = false;
   Clock::time_point read_since_;
   Clock::time_point last_data_;
   // What has left of the answer, and what waits to.

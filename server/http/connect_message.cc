@@ -46,11 +46,16 @@ std::optional<ConnectFormat> FormatOf(std::string_view content_type) {
   std::string_view type = content_type.substr(0, content_type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
   // JSON is UTF-8, whatever else is said.
+  constexpr ConnectFormat kEnvelopes = {.request = Framing::kEnvelopes,
+                                        .reply = Framing::kEnvelopes};
+  constexpr ConnectFormat kEnvelopesOfJson = {
+      .is_json = true, .request = Framing::kEnvelopes, .reply = Framing::kEnvelopes};
   constexpr auto kFormats = std::to_array<std::pair<std::string_view, ConnectFormat>>(
       {{"application/json", {.is_json = true}},
        {"application/proto", {}},
-       {"application/connect+json", {.is_json = true, .is_stream = true}},
-       {"application/connect+proto", {.is_stream = true}}});
+       {"application/connect+json", kEnvelopesOfJson},
+       {"application/connect+proto", kEnvelopes},
+       {kLinesType, {.is_json = true, .request = Framing::kLines}}});
   for (const auto& [name, format] : kFormats) {
     if (absl::EqualsIgnoreCase({type.data(), type.size()}, {name.data(), name.size()})) {
       return format;
@@ -63,7 +68,7 @@ absl::StatusOr<std::string> DecodeRequest(std::string body, const ConnectFormat&
                                           const google::protobuf::Descriptor& type,
                                           std::size_t most, MemoryBudget::Hold& hold) {
   bool is_gzipped = format.is_gzipped;
-  if (format.is_stream) {
+  if (format.request == Framing::kEnvelopes) {
     MEMORYD_ASSIGN_OR_RETURN(const unsigned char flags, TakeEnvelope(body));
     const bool says_so = (flags & kGzippedFlag) != 0;
     if (says_so && !is_gzipped) {

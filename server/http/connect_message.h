@@ -1,10 +1,11 @@
-// Messages as the Connect protocol carries them: envelopes, gzip, JSON.
+// Messages as the HTTP port carries them: alone, in Connect's envelopes or as lines; gzip, JSON.
 #ifndef MEMORYD_SERVER_HTTP_CONNECT_MESSAGE_H_
 #define MEMORYD_SERVER_HTTP_CONNECT_MESSAGE_H_
 
 #include <google/protobuf/descriptor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,22 +16,32 @@
 
 namespace memoryd {
 
+// How the messages of one direction stand in its body.
+enum class Framing : std::uint8_t {
+  kAlone,      // One message is the body.
+  kEnvelopes,  // Connect's, of streams.
+  kLines,      // A message of JSON on each line, of streams.
+};
+
 // How one call writes its messages.
 struct ConnectFormat {
   bool is_json = false;
-  bool is_stream = false;
-  // Whether the request is compressed; in a stream, those of its messages whose envelopes say so.
+  Framing request = Framing::kAlone;
+  Framing reply = Framing::kAlone;
+  // Whether the request is compressed; of envelopes, those that say so.
   bool is_gzipped = false;
   // Whether the caller reads replies that are compressed.
   bool takes_gzip = false;
 };
 
-// nullopt for a content type that is none of Connect's.
+inline constexpr std::string_view kLinesType = "application/x-ndjson";
+
+// What the content type of a request says, of its replies too; nullopt for one that is not taken.
 std::optional<ConnectFormat> FormatOf(std::string_view content_type);
 
-// The body of a request -> the bytes of its message. `hold`, of kRequests, grows by what is made
-// beside the body, or is empty. RESOURCE_EXHAUSTED `REQUEST_TOO_LARGE` above `most` bytes,
-// `MEMORY_SHORT`; INVALID_ARGUMENT.
+// The body of a request, or a line of it -> the bytes of its message. `hold`, of kRequests, grows
+// by what is made beside the body, or is empty. RESOURCE_EXHAUSTED `REQUEST_TOO_LARGE` above `most`
+// bytes, `MEMORY_SHORT`; INVALID_ARGUMENT.
 absl::StatusOr<std::string> DecodeRequest(std::string body, const ConnectFormat& format,
                                           const google::protobuf::Descriptor& type,
                                           std::size_t most, MemoryBudget::Hold& hold);

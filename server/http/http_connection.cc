@@ -29,7 +29,16 @@ HttpConnection::~HttpConnection() = default;
 
 std::size_t HttpConnection::ReadSize() {
   // What comes ahead of the answer waits in the socket, once a part of it is here.
-  return state_ == State::kAnswer && !in_.empty() ? 0 : kReadAtOnce;
+  if (state_ == State::kAnswer && !in_.empty()) return 0;
+  if (state_ == State::kBody && call_ != nullptr && !call_->WantsBody()) {
+    body_waits_ = true;
+    return 0;
+  }
+  return kReadAtOnce;
+}
+
+void HttpConnection::ReadBody() {
+  if (std::exchange(body_waits_, false)) ReadOn();
 }
 
 void HttpConnection::OnBytes(std::string_view bytes) {
@@ -79,6 +88,10 @@ void HttpConnection::ParseMore() {
     }
   }
   parsing_ = false;
+  if (open() && state_ == State::kBody && call_ != nullptr) {
+    const std::shared_ptr<ConnectCall> call = call_;
+    call->BodyTaken();
+  }
   if (!open()) return;
   if (!HoldInput()) {
     Close(ConnectionEnd::kTooManyOfOne);
@@ -101,6 +114,7 @@ void HttpConnection::BeginRequest() {
   state_ = State::kBody;
   since_ = Clock::now();
   answer_ended_ = false;
+  body_waits_ = false;
   ConnectRequest request = std::move(parser_->request());
   keeps_alive_ = request.keeps_alive && !request.is_http_1_0;
   site_ = port_.allowed_origins.contains(request.origin) ? request.origin : "";

@@ -21,10 +21,10 @@
 namespace memoryd {
 
 // Bounds what its peer can make it hold: a head of 64 KiB, which takes from the share of its
-// address; a body, which counts for its tenant; of requests that come ahead of the answer, one
-// read. It is ended when a head is not complete after 10 s, or none comes for a minute; when an
-// answer is read too slowly (Http2Times); and after an answer to a request that has not come as a
-// whole.
+// address; a body, or a line of one, which counts for its tenant; of requests that come ahead of
+// the answer, and of a body behind the line that is handled, one read. It is ended when a head is
+// not complete after 10 s, or none comes for a minute; when an answer is read too slowly
+// (Http2Times); and after an answer to a request that has not come as a whole.
 class HttpConnection final : public SocketConnection, public ConnectCarrier {
  public:
   // `port` outlives it.
@@ -34,6 +34,7 @@ class HttpConnection final : public SocketConnection, public ConnectCarrier {
   HttpConnection& operator=(const HttpConnection&) = delete;
 
   // ConnectCarrier.
+  void ReadBody() override;
   void Write(std::string bytes, MemoryBudget::Hold hold) override;
   void EndAnswer(bool keeps_alive) override;
   void Complete(HttpReply& answer, bool keeps_alive) const override;
@@ -91,6 +92,7 @@ class HttpConnection final : public SocketConnection, public ConnectCarrier {
   std::size_t outgoing_bytes_ = 0;  // Of all that came since it was empty.
   bool answer_ended_ = false;
   bool keeps_alive_ = false;
+  bool body_waits_ = false;  // In the socket, until the call wants more of it.
   bool input_lost_ = false;  // Nobody knows where the next request begins.
   bool going_away_ = false;
   bool parsing_ = false;

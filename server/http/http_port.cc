@@ -35,14 +35,15 @@ bool IsLoopback(std::string_view host) {
          name.find_first_not_of("0123456789.") == std::string_view::npos;
 }
 
-// Whether a list of encodings names gzip, but not with a weight of 0.
-bool TakesGzip(std::string_view accepted) {
+// Whether a list of encodings, or of types, names `wanted`, but not with a weight of 0.
+bool Accepts(std::string_view accepted, std::string_view wanted) {
   for (const absl::string_view entry :
        absl::StrSplit(absl::string_view(accepted.data(), accepted.size()), ',')) {
     const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(entry, absl::MaxSplits(';', 1));
     const absl::string_view weight = absl::StripAsciiWhitespace(parts.second);
-    if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.first), "gzip")) {
+    if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.first),
+                               {wanted.data(), wanted.size()})) {
       return weight.find_first_not_of("q=0. ") != absl::string_view::npos || weight.empty();
     }
   }
@@ -119,33 +120,65 @@ std::optional<HttpReply> AnswerPreflight(const HttpPort& port, const ConnectRequ
   return answer;
 }
 
-// What the headers of a POST say of its messages.
-std::optional<HttpReply> ReadFormat(const ConnectRequest& request, ConnectHead& head) {
-  const bool is_stream = head.method->streams_replies;
-  const std::optional<ConnectFormat> format = FormatOf(request.content_type);
-  if (!format.has_value() || format->is_stream != is_stream) {
-    const std::string_view allowed = is_stream
-                                         ? "application/connect+json, application/connect+proto"
-                                         : "application/json, application/proto";
-    return Invalid(415, "CONTENT_TYPE", fmt::format("Content-Type: must be one of {}", allowed))
-        .Header("Accept-Post", allowed);
+HttpReply WrongContentType(const ConnectMethod& method) {
+  std::string_view allowed = "application/json, application/proto";
+  std::string_view with;
+  if (method.streams_requests) {
+    allowed = kLinesType;
+  } else if (method.streams_replies) {
+    allowed = "application/connect+json, application/connect+proto, application/json";
+    with = ", the last with Accept: application/x-ndjson";
   }
-  if (is_stream && request.is_http_1_0) {
-    return Unimplemented(505, "HTTP_VERSION", "streams need HTTP/1.1");
-  }
+  return Invalid(415, "CONTENT_TYPE",
+                 fmt::format("Content-Type: must be one of {}{}", allowed, with))
+      .Header("Accept-Post", allowed);
+}
+
+// What the headers say of the request's compression.
+std::optional<HttpReply> ReadCompression(const ConnectRequest& request, ConnectFormat& format) {
+  const bool in_envelopes = format.request == Framing::kEnvelopes;
   const std::string_view encoding =
-      is_stream ? request.connect_content_encoding : request.content_encoding;
+      in_envelopes ? request.connect_content_encoding : request.content_encoding;
+  if (format.request == Framing::kLines && !encoding.empty() && encoding != "identity") {
+    return Unimplemented(501, "COMPRESSED", "Content-Encoding: lines must not be compressed")
+        .Header("Accept-Encoding", "identity");
+  }
   // A stream's Content-Encoding would be of its envelopes.
   if ((!encoding.empty() && encoding != "identity" && encoding != "gzip") ||
-      (is_stream && !request.content_encoding.empty())) {
+      (in_envelopes && !request.content_encoding.empty())) {
     return Unimplemented(501, "COMPRESSED",
-                         is_stream ? "Connect-Content-Encoding: must be gzip or identity"
-                                   : "Content-Encoding: must be gzip or identity")
+                         in_envelopes ? "Connect-Content-Encoding: must be gzip or identity"
+                                      : "Content-Encoding: must be gzip or identity")
         .Header("Accept-Encoding", "gzip");
   }
-  head.format = *format;
-  head.format.is_gzipped = encoding == "gzip";
+  format.is_gzipped = encoding == "gzip";
   return std::nullopt;
+}
+
+// What the headers of a POST say of its messages.
+std::optional<HttpReply> ReadFormat(const ConnectRequest& request, ConnectHead& head) {
+  const ConnectMethod& method = *head.method;
+  std::optional<ConnectFormat> format = FormatOf(request.content_type);
+  if (format.has_value() && method.streams_replies && format->is_json &&
+      format->reply == Framing::kAlone && Accepts(request.accept, kLinesType)) {
+    format->reply = Framing::kLines;
+  }
+  if (!format.has_value() || (format->request == Framing::kLines) != method.streams_requests ||
+      (format->reply != Framing::kAlone) != method.streams_replies) {
+    return WrongContentType(method);
+  }
+  if (method.streams_replies && request.is_http_1_0) {
+    return Unimplemented(505, "HTTP_VERSION", "streams need HTTP/1.1");
+  }
+  head.format = *format;
+  return ReadCompression(request, head.format);
+}
+
+// Whether replies may be compressed. Lines are not: they are read as they come.
+bool TakesGzip(const ConnectRequest& request, const ConnectFormat& format) {
+  if (format.reply == Framing::kLines) return false;
+  const bool in_envelopes = format.reply == Framing::kEnvelopes;
+  return Accepts(in_envelopes ? request.connect_accept_encoding : request.accept_encoding, "gzip");
 }
 
 // What the query of a GET says of its message, and that.
@@ -180,10 +213,10 @@ std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRe
     return Unimplemented(404, "METHOD_UNKNOWN", "the server has no such method");
   }
   const ConnectMethod& method = found->second;
-  if (method.streams_requests) {
+  if (method.streams_requests && method.streams_replies) {
     return Unimplemented(501, "GRPC_ONLY", "this method is served by gRPC alone");
   }
-  const bool may_get = method.has_no_effects && !method.streams_replies;
+  const bool may_get = method.has_no_effects && !method.streams_replies && !method.streams_requests;
   if (request.method != "POST" && !(may_get && request.method == "GET")) {
     return Unimplemented(405, "METHOD_NOT_ALLOWED",
                          may_get ? "a call is a POST or a GET"
@@ -204,8 +237,7 @@ std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRe
                       head)
           : ReadFormat(request, head);
   if (refusal.has_value()) return *std::move(refusal);
-  head.format.takes_gzip =
-      TakesGzip(head.format.is_stream ? request.connect_accept_encoding : request.accept_encoding);
+  head.format.takes_gzip = TakesGzip(request, head.format);
   return head;
 }
 

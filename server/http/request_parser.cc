@@ -69,6 +69,9 @@ class RequestParser::Parser final : public http::basic_parser<true> {
       case http::field::content_encoding:
         request_.content_encoding.assign(value);
         return;
+      case http::field::accept:
+        request_.accept.assign(value);
+        return;
       case http::field::accept_encoding:
         request_.accept_encoding.assign(value);
         return;

@@ -30,6 +30,7 @@ struct ConnectRequest {
   std::string sec_fetch_site;
   std::string content_type;
   std::string content_encoding;
+  std::string accept;
   std::string accept_encoding;
   std::string connect_content_encoding;
   std::string connect_accept_encoding;

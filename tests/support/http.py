@@ -6,17 +6,22 @@ import base64
 import http.client
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import grpc
+from google.protobuf import json_format, message_factory
 from google.rpc import status_pb2
 
 from support.access import METHODS
 
 LISTEN = "--http-listen=127.0.0.1:0"
-# Methods whose requests stream.
-GRPC_ONLY = {name for name, method in METHODS.items() if method.client_streaming}
+# Methods whose requests stream: those that take lines of JSON, and those that stream replies besides.
+IN_LINES = {name for name, method in METHODS.items()
+            if method.client_streaming and not method.server_streaming}
+GRPC_ONLY = {name for name, method in METHODS.items()
+             if method.client_streaming and method.server_streaming}
+LINES = "application/x-ndjson"
 
 
 def path_of(method: str) -> str:
@@ -57,15 +62,33 @@ class HttpCaller:
             body = body[5 + size:]
         return messages
 
+    def lines(self, method: str, **fields: Any) -> list[dict[str, Any]]:
+        """The messages of a stream, each on a line; the last may be an error."""
+        status, body = self.raw(path_of(method), json.dumps(fields).encode(),
+                                {"Content-Type": "application/json", "Accept": LINES})
+        assert status == 200, (status, body)
+        return [json.loads(line) for line in body.splitlines()]
+
+    def send_lines(self, method: str, *requests: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+        """A stream of requests, each on a line: the status of HTTP, and the reply or the error."""
+        status, body = self.raw(path_of(method), lines_of(requests), {"Content-Type": LINES})
+        return status, json.loads(body)
+
     def code(self, method: str, **fields: Any) -> tuple[str, str]:
         """The code and the reason of a call, unary or a stream; `ok` and nothing for a reply."""
         if METHODS[method].server_streaming and not METHODS[method].client_streaming:
             answer = self.stream(method, **fields)[-1].get("error", {})
+        elif method in IN_LINES:
+            _, answer = self.send_lines(method, fields)
         else:
             _, answer = self(method, **fields)
         if not isinstance(answer.get("code"), str) or "message" not in answer:
             return "ok", ""
         return answer["code"], reason_of(answer)
+
+
+def lines_of(requests: Iterable[Mapping[str, Any]]) -> bytes:
+    return b"".join(json.dumps(request).encode() + b"\n" for request in requests)
 
 
 def reason_of(error: Mapping[str, Any]) -> str:
@@ -76,7 +99,8 @@ def reason_of(error: Mapping[str, Any]) -> str:
 
 class HttpChannel:
     """Calls by the Connect protocol behind the face of a grpc.Channel, as far as stubs and `Caller`
-    use it, so that one test asks both ports. Streams of requests are sent too, for the refusal."""
+    use it, so that one test asks both ports. Streams in both directions are sent too, for the
+    refusal."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -119,8 +143,17 @@ class HttpChannel:
 
     def stream_unary(self, path: str, request_serializer: Callable[[Any], bytes],
                      response_deserializer: Callable[[bytes], Any], **_: Any) -> Callable[..., Any]:
-        one = self.unary_unary(path, request_serializer, response_deserializer)
-        return lambda requests, **options: one(next(iter(requests)), **options)
+        reply = message_factory.GetMessageClass(METHODS[path.rpartition("/")[2]].output_type)
+
+        def call(requests: Iterable[Any], timeout: float | None = None, metadata: Any = (),
+                 **_: Any) -> Any:
+            sent = lines_of(json_format.MessageToDict(request) for request in requests)
+            headers = {"Content-Type": LINES, **dict(metadata or ())}
+            status, body = self._post(path, sent, headers, timeout)
+            if status != 200:
+                raise HttpError(json.loads(body))
+            return json_format.Parse(body, reply())
+        return call
 
     def stream_stream(self, path: str, request_serializer: Callable[[Any], bytes],
                       response_deserializer: Callable[[bytes], Any], **_: Any) -> Callable[..., Any]:

@@ -76,6 +76,45 @@ bool IsOfGoogle(const protobuf::Descriptor& message) {
   return message.file()->package() == "google.protobuf";
 }
 
+// Streams, which no schema describes.
+constexpr char kLines[] = "application/x-ndjson";
+constexpr char kEnvelopes[] = "application/connect+json";
+
+Json LinesOf(const std::string& name) {
+  return {{"schema",
+           {{"type", "string"},
+            {"contentMediaType", kLines},
+            {"description", "Lines, each of them JSON of " + name + "."}}}};
+}
+
+Json EnvelopesOf(const std::string& name) {
+  return {{"schema",
+           {{"type", "string"},
+            {"contentMediaType", kEnvelopes},
+            {"description",
+             "Envelopes: a byte of flags, four of the size, and JSON of " + name + "."}}}};
+}
+
+// The bodies of a method, by their content types.
+Json Requests(const protobuf::MethodDescriptor& method, const Json& example) {
+  const std::string name = NameOf(*method.input_type());
+  if (method.client_streaming()) return {{kLines, LinesOf(name)}};
+  Json requests = {{"application/json", {{"schema", Reference(name)}, {"example", example}}}};
+  if (method.server_streaming()) requests[kEnvelopes] = EnvelopesOf(name);
+  return requests;
+}
+
+Json Replies(const protobuf::MethodDescriptor& method) {
+  const std::string name = NameOf(*method.output_type());
+  if (!method.server_streaming()) return {{"application/json", {{"schema", Reference(name)}}}};
+  Json lines = LinesOf(name);
+  lines["schema"]["description"] =
+      lines["schema"]["description"].get<std::string>() +
+      " A last line `{\"error\": …}` has an Error. Sent to requests in "
+      "application/json that accept it.";
+  return {{kLines, lines}, {kEnvelopes, EnvelopesOf(name)}};
+}
+
 Json ErrorSchema() {
   return Json::parse(R"({
     "type": "object",
@@ -123,7 +162,8 @@ OpenApiDocument::OpenApiDocument() {
 void OpenApiDocument::Add(const protobuf::ServiceDescriptor& service) {
   document_["tags"].push_back({{"name", service.name()}, {"description", CommentOf(service)}});
   for (int i = 0; i < service.method_count(); ++i) {
-    if (!service.method(i)->client_streaming()) AddMethod(*service.method(i));
+    const protobuf::MethodDescriptor& method = *service.method(i);
+    if (!method.client_streaming() || !method.server_streaming()) AddMethod(method);
   }
 }
 
@@ -142,27 +182,8 @@ void OpenApiDocument::AddMethod(const protobuf::MethodDescriptor& method) {
   AddMessage(*method.output_type());
   const Json example = Example(method);
   Json post = Operation(method);
-  Json reply = {{"description", "The reply."}};
-  if (method.server_streaming()) {
-    // Envelopes, which no schema describes.
-    const Json bytes = {
-        {"type", "string"},
-        {"contentMediaType", "application/connect+json"},
-        {"description", "Envelopes: a byte of flags, four of the size, and JSON of " +
-                            NameOf(*method.output_type()) + "; the request is one of " +
-                            NameOf(*method.input_type()) + "."}};
-    post["requestBody"] = {{"required", true},
-                           {"content", {{"application/connect+json", {{"schema", bytes}}}}}};
-    reply["content"] = {{"application/connect+json", {{"schema", bytes}}}};
-  } else {
-    post["requestBody"] = {
-        {"required", true},
-        {"content",
-         {{"application/json",
-           {{"schema", Reference(NameOf(*method.input_type()))}, {"example", example}}}}}};
-    reply["content"] = {
-        {"application/json", {{"schema", Reference(NameOf(*method.output_type()))}}}};
-  }
+  post["requestBody"] = {{"required", true}, {"content", Requests(method, example)}};
+  const Json reply = {{"description", "The reply."}, {"content", Replies(method)}};
   post["responses"] = {{"200", reply}, {"default", {{"$ref", "#/components/responses/Error"}}}};
   Json path = {{"post", post}};
   AddGet(method, example, path);

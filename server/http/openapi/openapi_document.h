@@ -13,7 +13,7 @@ class OpenApiDocument {
  public:
   OpenApiDocument();
 
-  // Its methods, without those whose requests stream. Comments become descriptions.
+  // Its methods, without those that stream in both directions. Comments become descriptions.
   void Add(const google::protobuf::ServiceDescriptor& service);
 
   // A line for each example that is no request of its method.
