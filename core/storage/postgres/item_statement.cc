@@ -38,8 +38,13 @@ constexpr std::array kPutTypes = {Type::kInt8,  Type::kText,  Type::kInt8, Type:
 constexpr std::array kDeleteTypes = {Type::kInt8, Type::kText, Type::kInt8};
 constexpr std::array kRequestTypes = {Type::kInt8, Type::kInt8, Type::kText, Type::kBytea};
 
-// A write's place is the number of its namespace and, in the lowest bits, its rank there.
+// A write's place is the number of its namespace and, in the lowest bits, its rank there. Of a put
+// it has 30 bits in the column `previous`.
 constexpr int kRankBits = 20;
+constexpr int kNamespaceBits = 10;
+static_assert(ItemStatement::kMaxParameters / (kNamespaceTypes.size() - 1 + kPutTypes.size()) <
+                  1 << kNamespaceBits,
+              "so many namespaces of a statement may have puts");
 
 std::string_view NameOf(Type type) {
   switch (type) {

@@ -6,9 +6,8 @@
 // SELECT divides by zero (SQLSTATE 22012) unless every namespace, and every item that is
 // conditional, was as it must be. What can be said of each write comes back as rows of bigint.
 //
-//   n  raises the version of each namespace, which locks its row: whoever writes the namespace
-//   comes
-//      one after the other, and versions rise in the order of commits
+//   n  raises the version of each namespace, which locks its row: those who write the namespace
+//      come one after the other, and versions rise in the order of commits
 //   p  stores items. ON CONFLICT looks at the newest row, also at one that came after the statement
 //      began. Since RETURNING knows nothing but the row, its column `previous` carries in where the
 //      write stands, and whether it has a condition in the lowest bit. It carries out the same, and
