@@ -18,8 +18,9 @@ cp --dereference --parents "${libraries[@]}" "$root"
 cp --dereference --parents /etc/ssl/certs/ca-certificates.crt /etc/os-release /etc/debian_version \
   "$root"
 
-# By file name alone: dpkg knows /usr/lib/NAME where the loader says /lib/NAME.
-mapfile -t packages < <(dpkg-query -S "${libraries[@]/#*\//*/}" | cut -d: -f1 | sort -u)
+# By file name alone: dpkg knows /usr/lib/NAME where the loader says /lib/NAME. A loader that is diverted has
+# lines besides, which name no package.
+mapfile -t packages < <(dpkg-query -S "${libraries[@]/#*\//*/}" | sed '/^diversion by /d' | cut -d: -f1 | sort -u)
 for package in "${packages[@]}" ca-certificates base-files; do
   dpkg-query -s "$package" >"$root/var/lib/dpkg/status.d/$package"
   cp --dereference --parents "/usr/share/doc/$package/copyright" "$root"
