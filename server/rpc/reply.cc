@@ -1,6 +1,10 @@
 #include "server/rpc/reply.h"
 
 #include <fmt/format.h>
+#include <google/protobuf/io/coded_stream.h>
+
+#include <cstddef>
+#include <cstdint>
 
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
@@ -161,11 +165,26 @@ std::string WithSessionId(std::string reply, std::string_view session_id) {
                 static_cast<int>(v1::ForkSessionResponse::kSessionFieldNumber));
   static_assert(static_cast<int>(v1::CreateSessionResponse::kSessionFieldNumber) ==
                 static_cast<int>(v1::ImportSessionResponse::kSessionFieldNumber));
-  // A second occurrence of a message field is merged into the first.
-  std::string session;
-  AppendBytes(session, v1::Session::kSessionIdFieldNumber, session_id);
-  AppendBytes(reply, v1::CreateSessionResponse::kSessionFieldNumber, session);
-  return reply;
+  constexpr int kSession = v1::CreateSessionResponse::kSessionFieldNumber;
+  std::string added;
+  AppendBytes(added, v1::Session::kSessionIdFieldNumber, session_id);
+  // Within the session, which is the first field. Readers of bytes would merge a second one into
+  // it, but JSON would have the name twice.
+  google::protobuf::io::CodedInputStream input(reinterpret_cast<const std::uint8_t*>(reply.data()),
+                                               static_cast<int>(reply.size()));
+  constexpr std::uint32_t kTag = (static_cast<std::uint32_t>(kSession) << 3) | 2U;
+  std::uint32_t size = 0;
+  const bool is_first = input.ReadTag() == kTag && input.ReadVarint32(&size) &&
+                        size <= reply.size() - static_cast<std::size_t>(input.CurrentPosition());
+  if (!is_first) {
+    AppendBytes(reply, kSession, added);
+    return reply;
+  }
+  const auto begin = static_cast<std::size_t>(input.CurrentPosition());
+  std::string with;
+  AppendBytes(with, kSession, reply.substr(begin, size) + added);
+  with.append(reply, begin + size);
+  return with;
 }
 
 std::string Replayed(std::string reply, int field) {

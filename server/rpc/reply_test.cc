@@ -192,6 +192,27 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   EXPECT_EQ(list.next_page_token(), "token");
 }
 
+TEST(ReplyTest, AReplyHasItsSessionOnce) {
+  // JSON is made of the bytes as they stand: fields that are there twice would be named twice.
+  const std::string id(200, 's');
+  const std::string created = WithSessionId(CreateSessionReply(Result()), id);
+  EXPECT_EQ(created.size(), Read<v1::CreateSessionResponse>(created).ByteSizeLong());
+  const std::string updated = WithSessionId(UpdateSessionReply(Result()), id);
+  EXPECT_EQ(updated.size(), Read<v1::UpdateSessionResponse>(updated).ByteSizeLong());
+  const std::string imported = WithSessionId(ImportSessionReply(Result()), id);
+  EXPECT_EQ(imported.size(), Read<v1::ImportSessionResponse>(imported).ByteSizeLong());
+  WriteResult copied = Result();
+  copied.with_blocks = true;
+  const std::string forked = WithSessionId(ForkSessionReply(copied), id);
+  EXPECT_EQ(forked.size(), Read<v1::ForkSessionResponse>(forked).ByteSizeLong());
+  EXPECT_TRUE(Read<v1::ForkSessionResponse>(forked).blocks_copied());
+}
+
+TEST(ReplyTest, WithoutASessionAReplyGetsOne) {
+  EXPECT_EQ(Read<v1::CreateSessionResponse>(WithSessionId("", "s/1")).session().session_id(),
+            "s/1");
+}
+
 TEST(ReplyTest, AReplayedReplyDiffersInNothingElse) {
   const auto plain = Read<v1::PutResponse>(PutReply(Result()));
   auto replayed =

@@ -63,6 +63,23 @@ def test_what_one_port_stores_the_other_reads(guarded, channel):
     assert end == {}
 
 
+def test_calls_that_make_a_session_answer_with_all_of_it(guarded):
+    caller = HttpCaller(guarded.http, "all")
+    replies = [
+        caller("CreateSession", sessionId="whole", requestId="r1"),
+        caller("CreateSession", sessionId="whole", requestId="r1"),
+        caller("UpdateSession", sessionId="whole", config={"tokenLimit": 5000}),
+        caller("ForkSession", sessionId="whole", newSessionId="whole-2"),
+        caller.send_lines("ImportSession", {"begin": {"sessionId": "whole-3"}}, {"end": {}})]
+    for (status, reply), session_id in zip(
+            replies, ("whole", "whole", "whole", "whole-2", "whole-3"), strict=True):
+        assert status == 200, reply
+        assert reply["session"]["sessionId"] == session_id
+        assert reply["session"]["createTime"]
+        assert reply["session"]["config"]["profile"] == "default"
+    assert replies[1][1]["replayed"] is True
+
+
 def test_a_request_as_bytes_is_answered_with_bytes(guarded):
     body = request_of("ListSessions").SerializeToString()
     status, _ = HttpCaller(guarded.http, "all").raw(

@@ -24,6 +24,14 @@ GRPC_ONLY = {name for name, method in METHODS.items()
 LINES = "application/x-ndjson"
 
 
+def parsed(text: str | bytes) -> Any:
+    """JSON in which no object has a name twice. Of two, most parsers take the last without a word."""
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        assert len(dict(pairs)) == len(pairs), [name for name, _ in pairs]
+        return dict(pairs)
+    return json.loads(text, object_pairs_hook=once)
+
+
 def path_of(method: str) -> str:
     return f"/{METHODS[method].containing_service.full_name}/{method}"
 
@@ -46,7 +54,7 @@ class HttpCaller:
         """A call in JSON: the status of HTTP, and the reply or the error."""
         status, body = self.raw(path_of(method), json.dumps(fields).encode(),
                                 {"Content-Type": "application/json"})
-        return status, json.loads(body)
+        return status, parsed(body)
 
     def stream(self, method: str, **fields: Any) -> list[dict[str, Any]]:
         """The messages of a stream in JSON; the last says how it ended."""
@@ -57,7 +65,7 @@ class HttpCaller:
         messages = []
         while body:
             size = int.from_bytes(body[1:5], "big")
-            messages.append(json.loads(body[5:5 + size]))
+            messages.append(parsed(body[5:5 + size]))
             assert (body[0] == 2) == (len(body) == 5 + size)
             body = body[5 + size:]
         return messages
@@ -67,12 +75,12 @@ class HttpCaller:
         status, body = self.raw(path_of(method), json.dumps(fields).encode(),
                                 {"Content-Type": "application/json", "Accept": LINES})
         assert status == 200, (status, body)
-        return [json.loads(line) for line in body.splitlines()]
+        return [parsed(line) for line in body.splitlines()]
 
     def send_lines(self, method: str, *requests: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
         """A stream of requests, each on a line: the status of HTTP, and the reply or the error."""
         status, body = self.raw(path_of(method), lines_of(requests), {"Content-Type": LINES})
-        return status, json.loads(body)
+        return status, parsed(body)
 
     def code(self, method: str, **fields: Any) -> tuple[str, str]:
         """The code and the reason of a call, unary or a stream; `ok` and nothing for a reply."""
@@ -118,7 +126,7 @@ class HttpChannel:
             headers = {"Content-Type": "application/proto", **dict(metadata or ())}
             status, body = self._post(path, request_serializer(request), headers, timeout)
             if status != 200:
-                raise HttpError(json.loads(body))
+                raise HttpError(parsed(body))
             return response_deserializer(body)
         return call
 
@@ -131,7 +139,7 @@ class HttpChannel:
             status, body = self._post(path, b"\0" + len(sent).to_bytes(4, "big") + sent, headers,
                                       timeout)
             if status != 200:
-                raise HttpError(json.loads(body))
+                raise HttpError(parsed(body))
             while body:
                 size = int.from_bytes(body[1:5], "big")
                 message, flags, body = body[5:5 + size], body[0], body[5 + size:]
@@ -151,7 +159,7 @@ class HttpChannel:
             headers = {"Content-Type": LINES, **dict(metadata or ())}
             status, body = self._post(path, sent, headers, timeout)
             if status != 200:
-                raise HttpError(json.loads(body))
+                raise HttpError(parsed(body))
             return json_format.Parse(body, reply())
         return call
 
