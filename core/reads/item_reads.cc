@@ -141,14 +141,8 @@ void ItemReads::List(ItemListRequest request, CallEnd end, Done<ItemList> done) 
 
 absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
   const ItemView view(options_.store, request.subject);
-  MEMORYD_ASSIGN_OR_RETURN(const auto row, view.FindNamespace(request.key));
-  if (!row.has_value()) {
-    if (request.generation != 0) return NamespaceReplaced();
-    return ItemList();
-  }
   ItemList list;
-  list.generation = row->generation;
-  if (request.generation != 0 && request.generation != list.generation) return NamespaceReplaced();
+  list.generation = request.generation;
   MEMORYD_ASSIGN_OR_RETURN(
       list.memory,
       options_.memory->Take(request.key.tenant, MemoryUse::kReplies, request.range.max_bytes));
@@ -165,10 +159,12 @@ absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
        more && !is_full() && items_read < kMaxItemsRead && bytes_read < kMaxBytesRead;) {
     MEMORYD_ASSIGN_OR_RETURN(
         ItemPage page, view.ListItems(request.key, list.generation, range, options_.now_us()));
-    // Where nothing more is found, the namespace may have been deleted since it was looked up.
-    if (page.items.empty() && (request.generation != 0 || items_read > 0)) {
-      MEMORYD_ASSIGN_OR_RETURN(const auto now, view.FindNamespace(request.key));
-      if (!now.has_value() || now->generation != list.generation) return NamespaceReplaced();
+    // Where nothing more is found, the namespace may have been deleted since the page before.
+    if (!page.items.empty()) {
+      list.generation = page.generation;
+    } else if (list.generation != 0) {
+      MEMORYD_ASSIGN_OR_RETURN(const auto row, view.FindNamespace(request.key));
+      if (!row.has_value() || row->generation != list.generation) return NamespaceReplaced();
     }
     more = page.more && !page.items.empty();
     list.more = more;

@@ -59,7 +59,7 @@ struct ItemListRequest {
 
 struct ItemList {
   std::vector<Item> items;
-  std::uint64_t generation = 0;  // 0: there is no namespace.
+  std::uint64_t generation = 0;  // Of the namespace; 0: nothing was read.
   // Where the next page begins, as ItemRange has it; meaningless on the last one.
   std::string after_key;
   std::int64_t after_version = 0;

@@ -91,6 +91,8 @@ struct ItemRange {
 struct ItemPage {
   std::vector<Item> items;
   bool more = false;  // There may be further ones.
+  // Of the namespace; 0 for a page without items.
+  std::uint64_t generation = 0;
 };
 
 // An item that was read: its ttl begins again, unless it was written meanwhile.

@@ -62,7 +62,8 @@ inline constexpr Query kReadItems{
   "AND s.key >= $5 AND s.key < $6 "                                                        \
   "AND (s.expire_us = 0 OR s.expire_us > $4::bigint) ORDER BY " MEMORYD_ORDER              \
   " LIMIT $7::bigint) SELECT (SELECT count(*) FROM page), " MEMORYD_ITEM_COLUMNS           \
-  ", CASE WHEN $10::boolean THEN s.vector END, CASE WHEN $9::boolean THEN s.value END "    \
+  ", CASE WHEN $10::boolean THEN s.vector END, CASE WHEN $9::boolean THEN s.value END, "   \
+  "s.generation "                                                                          \
   "FROM page s WHERE s.total - s.bytes < $8::bigint ORDER BY " MEMORYD_ORDER
 
 inline constexpr Query kListItemsByKey{"list_items_by_key", MEMORYD_LIST_BY_KEY("s.key")};
@@ -80,7 +81,8 @@ inline constexpr Query kListItemsByKeyDescending{"list_items_by_key_descending",
   "AND s.key >= $11 AND s.key < $12 "                                                            \
   "AND (s.expire_us = 0 OR s.expire_us > $4::bigint) ORDER BY " MEMORYD_ORDER                    \
   " LIMIT $7::bigint) SELECT (SELECT count(*) FROM page), " MEMORYD_ITEM_COLUMNS                 \
-  ", CASE WHEN $10::boolean THEN s.vector END, CASE WHEN $9::boolean THEN s.value END "          \
+  ", CASE WHEN $10::boolean THEN s.vector END, CASE WHEN $9::boolean THEN s.value END, "         \
+  "s.generation "                                                                                \
   "FROM page s WHERE s.tenant = $1 AND s.namespace = $2::bytea "                                 \
   "AND s.total - s.bytes < $8::bigint ORDER BY " MEMORYD_ORDER
 

@@ -211,6 +211,7 @@ absl::StatusOr<ItemPage> PostgresItemStore::ListItems(const NamespaceKey& key,
     if (row >= max_items) break;
     MEMORYD_ASSIGN_OR_RETURN(Item item, DecodeItem(found, row, range.with_values));
     page.items.push_back(std::move(item));
+    page.generation = std::bit_cast<std::uint64_t>(found.Int(row, kFirst + kItemColumnCount));
   }
   page.more = found.size() > 0 && found.Int(0, 0) > std::ssize(page.items);
   return page;

@@ -254,7 +254,9 @@ absl::StatusOr<ItemPage> ListItems(Database& db, const NamespaceKey& key, std::u
   } else {
     BindVersions(query, range);
   }
-  return ReadPage(query, range, now_us);
+  MEMORYD_ASSIGN_OR_RETURN(ItemPage page, ReadPage(query, range, now_us));
+  if (!page.items.empty()) page.generation = row->generation;
+  return page;
 }
 
 absl::StatusOr<std::vector<ListedNamespace>> ListNamespaces(Database& db, std::string_view tenant,
