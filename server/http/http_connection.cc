@@ -117,6 +117,7 @@ void HttpConnection::BeginRequest() {
   body_waits_ = false;
   ConnectRequest request = std::move(parser_->request());
   keeps_alive_ = request.keeps_alive && !request.is_http_1_0;
+  asks_head_ = request.method == "HEAD";
   site_ = port_.allowed_origins.contains(request.origin) ? request.origin : "";
   auto routed = Route(port_, request);
   if (auto* const answer = std::get_if<HttpReply>(&routed); answer != nullptr) {
@@ -148,6 +149,7 @@ void HttpConnection::StartCall(ConnectHead head, ConnectRequest request) {
 
 void HttpConnection::EndInput(HttpReply answer) {
   keeps_alive_ = false;
+  asks_head_ = false;
   site_ = {};
   input_lost_ = true;
   state_ = State::kAnswer;
@@ -158,8 +160,13 @@ void HttpConnection::EndInput(HttpReply answer) {
 void HttpConnection::Answer(HttpReply answer) {
   const bool keeps_alive = MayKeepAlive();
   Complete(answer, keeps_alive);
-  Write(answer.Text(), {});
-  if (!answer.fixed_body().empty()) Queue({{}, answer.fixed_body(), {}});
+  if (asks_head_) {
+    // A body would be taken for the next answer.
+    Write(answer.HeadAlone(), {});
+  } else {
+    Write(answer.Text(), {});
+    if (!answer.fixed_body().empty()) Queue({{}, answer.fixed_body(), {}});
+  }
   EndAnswer(keeps_alive);
 }
 

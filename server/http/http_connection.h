@@ -85,6 +85,7 @@ class HttpConnection final : public SocketConnection, public ConnectCarrier {
   State state_ = State::kHead;
   std::unique_ptr<RequestParser> parser_;
   std::shared_ptr<ConnectCall> call_;
+  bool asks_head_ = false;  // An answer has no body then.
   std::string site_;  // Whose page sent the request, where that may read the answer; else empty.
   std::string in_;    // Not parsed yet.
   std::deque<Outgoing> outgoing_;

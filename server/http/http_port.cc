@@ -62,12 +62,15 @@ HttpReply Invalid(int http_status, std::string_view reason, std::string_view mes
   return Refusal(http_status, Error(absl::StatusCode::kInvalidArgument, reason, message));
 }
 
+// Whether it asks for what stands at a path. What a HEAD is answered has no body.
+bool IsRead(const ConnectRequest& request) {
+  return request.method == "GET" || request.method == "HEAD";
+}
+
 // For probes, which name the server by whatever address they reach it at.
 std::optional<HttpReply> AnswerProbe(const HttpPort& port, const ConnectRequest& request) {
   const bool asks_ready = request.target == "/readyz";
-  if (request.method != "GET" || (!asks_ready && request.target != "/healthz")) {
-    return std::nullopt;
-  }
+  if (!IsRead(request) || (!asks_ready && request.target != "/healthz")) return std::nullopt;
   const bool good = !asks_ready || port.is_ready();
   HttpReply answer(good ? 200 : 503);
   answer.Header("Content-Type", "text/plain").Body(good ? "ok\n" : "not ready\n");
@@ -99,7 +102,7 @@ std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& 
 }
 
 std::optional<HttpReply> AnswerDescription(const ConnectRequest& request) {
-  if (request.method != "GET" || request.target != "/openapi.json") return std::nullopt;
+  if (!IsRead(request) || request.target != "/openapi.json") return std::nullopt;
   HttpReply answer(200);
   answer.Header("Content-Type", "application/json").FixedBody(kOpenApi);
   return answer;

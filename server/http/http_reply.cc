@@ -103,6 +103,8 @@ std::string HttpReply::HeadOf(std::size_t body_bytes) const {
 
 std::string HttpReply::HeadOfChunks() const { return head_ + "Transfer-Encoding: chunked\r\n\r\n"; }
 
-std::string HttpReply::Text() const { return HeadOf(body_.size() + fixed_body_.size()) + body_; }
+std::string HttpReply::Text() const { return HeadAlone() + body_; }
+
+std::string HttpReply::HeadAlone() const { return HeadOf(body_.size() + fixed_body_.size()); }
 
 }  // namespace memoryd

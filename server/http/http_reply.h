@@ -34,6 +34,8 @@ class HttpReply {
   // Before a body in chunks.
   std::string HeadOfChunks() const;
   std::string Text() const;
+  // For a HEAD: Text() without the body, whose size it tells.
+  std::string HeadAlone() const;
 
  private:
   std::string head_;

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/http/http_server_test_support.h"
@@ -209,6 +210,23 @@ TEST_F(HttpServerTest, SaysWhetherItIsReady) {
   ready_ = false;
   EXPECT_EQ(Ask("GET /readyz HTTP/1.1\r\n" + host).status, 503);
   EXPECT_EQ(Ask("GET /healthz HTTP/1.1\r\n" + host).status, 200);
+}
+
+TEST_F(HttpServerTest, AnAnswerToHeadHasNoBody) {
+  const std::string host = "Host: localhost\r\n\r\n";
+  const std::vector<std::string> paths = {"/healthz", "/openapi.json", "/nothing",
+                                          std::string(kGet)};
+  for (const std::string& path : paths) {
+    RawConnection connection(target());
+    connection.Send("HEAD " + path + " HTTP/1.1\r\n" + host + "GET /healthz HTTP/1.1\r\n" + host);
+    const std::string head = connection.ReadTo("\r\n\r\n");
+    EXPECT_NE(head.find("Content-Length: "), std::string::npos) << head;
+    EXPECT_EQ(head.find("Content-Length: 0\r\n"), std::string::npos) << head;
+    // The next bytes are the next answer.
+    const Answer next = connection.Read();
+    EXPECT_EQ(next.status, 200) << path;
+    EXPECT_EQ(next.body, "ok\n") << path;
+  }
 }
 
 TEST_F(HttpServerTest, ShutdownLetsACallEndAndTakesNoMore) {
