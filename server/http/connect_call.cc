@@ -382,6 +382,11 @@ void ConnectCall::Tick(Clock::time_point now) {
     if (const absl::Status pace = CheckPace(now); !pace.ok()) {
       stats_.GaveUpRequest();
       EndReading(pace);
+    } else if (now > deadline_) {
+      // Nobody has all of the request, so nobody else answers.
+      EndReading(absl::DeadlineExceededError(
+          "the call's deadline passed before its request had come; nothing was stored"));
+      return;
     }
   }
   // A second for the answer that the handler itself has for it.

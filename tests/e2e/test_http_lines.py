@@ -196,3 +196,18 @@ def test_a_session_may_be_larger_than_a_request(server, calls):
     error = json.loads(answer)
     assert (status, reason_of(error)) == (429, "REQUEST_TOO_LARGE"), error
     assert error["message"].startswith("line 2: ")
+
+
+@pytest.mark.parametrize(("path", "media_type"), (
+    (path_of("ImportSession"), LINES), (path_of("Put"), "application/json")))
+def test_a_request_that_outlasts_its_deadline_is_answered(server, path, media_type):
+    connection = http.client.HTTPConnection(server.http, timeout=60)
+    connection.putrequest("POST", path)
+    for name, value in (("Content-Type", media_type), ("Content-Length", "1000"),
+                        ("Connect-Timeout-Ms", "50")):
+        connection.putheader(name, value)
+    connection.endheaders(b'{"')
+    answer = connection.getresponse()
+    assert answer.status == 504
+    assert json.loads(answer.read())["code"] == "deadline_exceeded"
+    connection.close()
