@@ -36,11 +36,17 @@
 
 namespace memoryd {
 
-// Jobs come from this server's own commits, leased to it already, and from the store: those whose
-// server is gone, that are due again, or that found no room. JobQueue says in which order they run.
+// A job feeds one block some messages of its session. The runner holds jobs from two sources:
+//   - commits of this server, which lease their new jobs to it;
+//   - the store, where JobClaimer finds jobs whose lease has run out, that are due for another
+//     attempt, or that no server had room for.
+// JobQueue decides in which order they run. RetryPolicy decides what follows a failed attempt.
 //
-// What a job finds out is stored by a conditional write that counts only if the job is still the
-// next one of its block: exactly once, whoever runs it, and never after a Set or Reset.
+// The result of a job is stored by a conditional write. The write succeeds only if the job is still
+// the next one of its block. So each result is stored exactly once, even if two servers run the
+// job, and never after a Set or Reset.
+//
+// Any thread may call any method.
 class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
  public:
   struct Options {
@@ -51,31 +57,35 @@ class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
     PendingCalls* pending = nullptr;
     EngineStats* stats = nullptr;
     const BodyReader* bodies = nullptr;
-    // Outlives the models' answers.
+    // Must outlive the models' answers, which may come after the runner is destroyed.
     MemoryBudget* memory = nullptr;
     const SessionBlocks* blocks = nullptr;
     WriteQueue* writes = nullptr;
     std::function<std::int64_t()> now_us;
     std::function<std::uint64_t()> random;
     JobSettings settings;
-    // The most bytes that the messages of one job may have.
+    // The most bytes that the messages of one job may have. A job without room in the memory budget
+    // waits for it.
     std::int64_t max_message_bytes = std::int64_t{96} << 20;
-    // No other server uses the store: what others hold is left from before.
+    // Whether this server alone uses the store. Then leases of other servers are left over from an
+    // earlier process, and their jobs are claimed at once.
     bool take_over = false;
   };
 
   explicit JobRunner(Options options);
-  // Calls Stop(). What it was given to run on may go before it, but only after Stop().
+  // Calls Stop(). After Stop() the objects of the options may be destroyed before the runner.
   ~JobRunner() override;
   JobRunner(const JobRunner&) = delete;
   JobRunner& operator=(const JobRunner&) = delete;
 
-  // Marks what is this runner's.
+  // The id of this runner's leases: random, never 0.
   std::uint64_t lease() const override { return lease_; }
   std::chrono::milliseconds lease_time() const override { return options_.settings.lease_time; }
-  // Looks for jobs in the store from now on. Once, when what the options name is ready.
+  // Starts the thread that looks for jobs in the store. Call it once, when the objects of the
+  // options are ready.
   void StartPolling() { claimer_.Start(); }
 
+  // CommittedJobs.
   bool HasRoom() override MEMORYD_EXCLUDES(mutex_);
   void Start(const std::shared_ptr<CachedSession>& session, std::vector<Job> jobs) override
       MEMORYD_EXCLUDES(mutex_);
@@ -86,35 +96,39 @@ class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
   void Wait(CachedSession& session, const std::vector<JobKey>& jobs, bool one_attempt,
             std::chrono::steady_clock::time_point deadline, JobWaiters::Done done) override;
 
-  // Looks for jobs in the store now rather than at the next interval. Any thread.
+  // Looks for jobs in the store now instead of at the next interval.
   void Poll() { claimer_.Poll(); }
 
-  // As Poll(), for those too that were left to the server that their worker is attached to. Any
-  // thread.
+  // To be called when a worker attaches to this server. Like Poll(), and also claims the jobs that
+  // this server had left to others because their worker was not attached here.
   void WorkerAttached() { claimer_.WorkerAttached(); }
 
-  // Starts nothing more, forgets the models' answers still to come, ends every Wait(), and gives
-  // back what has not ended. When it returns nothing of this runner touches what the options name,
-  // but that a Start() still to come gives its jobs back to the store.
+  // Starts no more jobs, ignores later answers of models, ends every Wait(), and returns the jobs
+  // that have not ended to the store. Blocks until the runner's work on all threads has ended.
+  // Afterwards the runner uses no object of the options. One exception: a later Start() returns its
+  // jobs to the store.
   void Stop() MEMORYD_EXCLUDES(mutex_);
 
-  // Held now, waiting or running.
+  // The number of jobs that this server holds, waiting or running.
   std::size_t held() override MEMORYD_EXCLUDES(mutex_);
 
  private:
+  // One run of a job.
   struct Attempt;
-  // Of the call that made a job, and until when it is kept if the job does not end here.
+  // The trace of the call that made a job. It is dropped when the job ends here, at the latest at
+  // `until`.
   struct JobTrace {
     TracePtr trace;
     std::chrono::steady_clock::time_point until;
   };
-  // Answers of models may come when the runner is gone.
+  // How a model's answer reaches the runner. `runner` is null after Stop(), because answers may
+  // come after the runner is destroyed.
   struct Link {
     Mutex mutex;
     JobRunner* runner MEMORYD_GUARDED_BY(mutex) = nullptr;
   };
 
-  // Work of this runner's on somebody's thread; Stop() waits for it.
+  // A piece of the runner's work on any thread. Stop() waits until no section is left.
   class Section {
    public:
     explicit Section(JobRunner& runner);
@@ -122,7 +136,7 @@ class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
     Section(const Section&) = delete;
     Section& operator=(const Section&) = delete;
 
-    // False once the runner stops: there is nothing to be done any more.
+    // False once the runner stops. The caller then returns without doing its work.
     explicit operator bool() const { return entered_; }
 
    private:
@@ -130,35 +144,41 @@ class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
     bool entered_ = false;
   };
 
+  // An attempt goes through Begin(), Feed(), AskBlock() and Fed(). End() stores its result, or
+  // GiveBack() returns the job to the store. Leave() is the last step of every attempt.
+
+  // Begins every job that may run now.
   void Pump() MEMORYD_EXCLUDES(mutex_);
   std::shared_ptr<Attempt> TakeNext() MEMORYD_REQUIRES(mutex_);
+  // Brings the session up to date with the store, then runs Feed() on the executor.
   void Begin(const std::shared_ptr<Attempt>& attempt);
-  // Does the work of an attempt, which fails when it throws.
+  // Runs `work`. The attempt fails if it throws.
   template <typename Work>
   void Guarded(const std::shared_ptr<Attempt>& attempt, const Work& work);
-  // What the session knows of the job's block. False: the job has no block any more.
+  // Reads the block's state from the session into both. False if the job's block no longer exists.
   static bool ReadState(Attempt& attempt, FeedRequest& request);
   void Feed(const std::shared_ptr<Attempt>& attempt);
   void AskBlock(const std::shared_ptr<Attempt>& attempt, std::shared_ptr<const Block> block,
                 FeedRequest request);
   static JobOutcome OutcomeOf(const Attempt& attempt);
-  // Stores the one entry that the job was given as it is.
+  // Ends a job whose only entry the embedder refuses: stores the entry without a vector.
   void EndWithoutVector(const std::shared_ptr<Attempt>& attempt);
-  // Ends a job of which nothing is left.
+  // Ends a job whose messages and entries have all been removed.
   void EndUnfed(const std::shared_ptr<Attempt>& attempt);
   void Fed(const std::shared_ptr<Attempt>& attempt, absl::StatusOr<FeedResult> result);
   void Failed(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
   void End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome);
   void GiveBack(const std::shared_ptr<Attempt>& attempt, JobRelease release);
-  // The job waits until there is memory for it, which is no attempt.
+  // Returns the job to the store until there is memory for it. This does not count as an attempt.
   void AwaitMemory(const std::shared_ptr<Attempt>& attempt, const absl::Status& status);
-  // The attempt is over. `state` kOpen: the job is not.
+  // The attempt has ended. With `state` kOpen the job has not, and `error` says why.
   void Leave(const std::shared_ptr<Attempt>& attempt, JobState state, const std::string& error)
       MEMORYD_EXCLUDES(mutex_);
-  // Gives back jobs that have not begun, so that no server has to wait until their leases run out.
-  // What has ended meanwhile is not touched.
+  // Returns jobs to the store when the runner stops, so that no server has to wait for the end of
+  // their leases. Jobs that have ended meanwhile stay as they are.
   void Release(const std::set<JobKey>& jobs);
 
+  // JobClaimer::Holder.
   std::vector<JobKey> Held() override MEMORYD_EXCLUDES(mutex_);
   std::int64_t HeldOf(const std::string& tenant) override MEMORYD_EXCLUDES(mutex_);
   void Take(Job job) override MEMORYD_EXCLUDES(mutex_);
@@ -175,7 +195,7 @@ class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
   CondVar idle_;  // No section is left.
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   JobQueue queue_ MEMORYD_GUARDED_BY(mutex_);
-  int active_ MEMORYD_GUARDED_BY(mutex_) = 0;  // Sections.
+  int active_ MEMORYD_GUARDED_BY(mutex_) = 0;  // Number of sections.
   std::map<JobKey, std::weak_ptr<UsageCount>> counts_ MEMORYD_GUARDED_BY(mutex_);
   std::map<JobKey, JobTrace> traces_ MEMORYD_GUARDED_BY(mutex_);
 };
