@@ -1,4 +1,4 @@
-// Finds what a session holds by its words, and by what is like them.
+// The search index of one session: finds messages and contents by their words and by likeness.
 #ifndef MEMORYD_CORE_RETRIEVAL_SESSION_INDEX_H_
 #define MEMORYD_CORE_RETRIEVAL_SESSION_INDEX_H_
 
@@ -26,72 +26,79 @@
 
 namespace memoryd {
 
-// The messages and contents of one session in memory: an inverted index, a vector for each, and for
-// messages what an embedder makes of them.
+// Holds three things in memory: an inverted index of the words, a vector of each item made from
+// word vectors (if IndexOptions has them), and the embeddings that an embedder made of messages. An
+// item is a message or a content.
 //
-// Nothing is ever removed: what has left the session is kept out by SearchFilter::accept, or by
-// building anew. Any number of threads may call the const functions at once; Add() must be alone.
+// Items are never removed from an index. SearchFilter::accept must refuse those that have left the
+// session, until its owner builds a new index. Any number of threads may call the const functions
+// at once. A function that is not const must run alone.
 class SessionIndex {
  public:
   SessionIndex() = default;
   explicit SessionIndex(IndexOptions options);
 
-  // Adds an item. Positions of a kind rise with every call; messages and contents may come in any
-  // order between them. Costs time with the length of the text, not of the session.
+  // Adds an item. Within each kind, the position must be above that of the call before. The time
+  // grows with the length of the text, not with the session.
   void Add(const IndexedItem& item);
 
-  // Gives the message at `position` what an embedder made of it, once; nothing for a text without
-  // words. Ignored: for what is no message here, for one that has its own, and of another size than
-  // those before. Must be alone, as Add().
+  // Sets the embedding of the message at `position`. An empty one marks a text without words, which
+  // has no embedding. Ignored if there is no such message, if its embedding is set already, or if
+  // the size differs from that of the earlier embeddings.
   void AddEmbedding(std::int64_t position, std::span<const float> embedding);
 
-  // Forgets all of them. Must be alone.
+  // Removes the embeddings of all messages.
   void RemoveEmbeddings() { embeddings_.Clear(); }
 
-  // Messages that have not been given an embedding, if it be nothing.
+  // The number of messages for which AddEmbedding() is still to be called.
   std::size_t without_embedding() const {
     return OfKind(ItemKind::kMessage).size() - embeddings_.count();
   }
 
-  // Of those the first ones at `from` or behind that follow one another: the positions of the first
-  // and the last.
+  // The first run of such messages, one after the other in the index, at or after position `from`.
+  // Returns the positions of its first and last message; none if there is no such message.
   std::optional<std::pair<std::int64_t, std::int64_t>> NextWithoutEmbedding(
       std::int64_t from) const;
 
-  // What an embedder is asked of a query: all but the names of speakers, or these when there is
-  // nothing else. "" for a query without a word, which finds nothing.
+  // The text of a query that an embedder is to embed: the query without the names of speakers. A
+  // query of names alone keeps them. "" for a query without words; such a query finds nothing.
   std::string EmbedderQuery(std::string_view query) const;
 
-  // The best hits, at most top_k, that pass the filter: items that share a term with the query
-  // (QueryTerms() in terms.h), have a word like it, or a vector or an embedding by
-  // RankingOptions::vector_threshold, or were said by the one it names. What stands beside such a
-  // one gets some of its score, but is no hit for that. None when the query has no term. Of equals,
-  // messages come before contents, and of one kind the later position first.
+  // Returns the hits that pass the filter, the best first, at most top_k. None if the query has no
+  // term. With equal scores, messages come before contents, then later positions before earlier.
   //
-  // A message without an embedding, and a content, counts the likeness of its vector instead.
+  // An item is a hit for any of these reasons:
+  //   - it shares a term with the query (QueryTerms() in terms.h), or has a word like one;
+  //   - the cosine of its vector or embedding reaches RankingOptions::vector_threshold;
+  //   - its speaker is one that the query names.
+  // The neighbours of a hit in its thread get a share of its score. That alone makes no hit.
   //
-  // RankingOptions tells what counts; BM25 takes each term of the query once. How rare a term is
-  // and how long a text usually is are taken over all items, filtered or not. With vectors, or when
-  // the query names a speaker, every item is looked at, else those with a term of the query.
+  // RankingOptions has the weights. BM25 counts each term of the query once. The rarity of a term
+  // and the usual length of a text are taken over all items, including those that the filter
+  // refuses. A message without an embedding, and every content, counts the cosine of its vector in
+  // place of the embedding's.
   //
-  // `scale`, unless null, becomes what words and cosines were divided by.
+  // With vectors or embeddings, or if the query names a speaker, every item is scored. Otherwise
+  // only the items that have a term of the query, or a word like one, are.
+  //
+  // `scale`, unless null, is set to the values by which scores of words and cosines were divided.
   std::vector<SearchHit> Search(const SearchRequest& request, SearchScale* scale = nullptr) const;
 
-  // The best words and cosine that an item has for the query, whether it passes a filter or not; 0
-  // where there is nothing.
+  // The highest score of words and the highest cosine that any item has for the query. The filter
+  // does not count. 0 where no item has one.
   SearchScale Scale(const SearchRequest& request) const;
 
-  // Positions of the messages around the one at `position` within its thread (messages without one
-  // are one thread): up to `count` before it and as many behind, in order, without itself. Empty
-  // when there is no such message.
+  // The positions of the neighbours of the message at `position` in its thread, in order: up to
+  // `count` before it and up to `count` after it. Messages without a thread form one thread. Empty
+  // if there is no such message.
   std::vector<std::int64_t> Neighbours(std::int64_t position, std::size_t count) const;
 
-  // The best of `passages`, pieces of one text, for the query: by its words and its vector, as
-  // items are ranked; of equals the first. 0 when there is none.
+  // The index of the best of `passages`, the pieces of one text, for the query. Passages are ranked
+  // by words and vectors. Of equal ones the first is returned; 0 if there are none.
   std::size_t BestPassage(std::string_view query, const RankingOptions& ranking,
                           const std::vector<std::string_view>& passages) const;
 
-  // The position of the kind's last item; none when there is no item of it.
+  // The position of the last item of the kind; none if there is no such item.
   std::optional<std::int64_t> LastPosition(ItemKind kind) const;
 
   // The number of items.
@@ -109,16 +116,16 @@ class SessionIndex {
 
   struct WordMatches {
     Scores scores;
-    std::vector<DocId> docs;  // Those above 0.
-    double largest = 0;
+    std::vector<DocId> docs;  // The items with a score above 0.
+    double largest = 0;       // The largest score.
   };
 
   struct Doc {
     std::int64_t position;
-    float tokens;          // A fourth of its characters, at least 1.
-    std::uint32_t role;    // A content's is kNoName.
-    std::uint32_t thread;  // A content's is kNoName.
-    std::uint32_t author;  // A content's is kNoName.
+    float tokens;          // An estimate: a fourth of the characters, at least 1.
+    std::uint32_t role;    // kNoName for a content.
+    std::uint32_t thread;  // kNoName for a content.
+    std::uint32_t author;  // kNoName for a content.
 
     ItemKind kind() const { return role == kNoName ? ItemKind::kContent : ItemKind::kMessage; }
   };
@@ -131,21 +138,21 @@ class SessionIndex {
   std::uint32_t AddTerms(std::string_view text);
   bool ExpandsQueries() const;
 
-  // Calls `raise` for the terms of `like_words`, those like `word`.
+  // Calls `raise` for each term of `like_words`, which are the words like `word`.
   void RaiseLikeWords(const QueryWord& word, const std::vector<LikeWord>& like_words,
                       absl::FunctionRef<void(std::string_view term, double weight)> raise) const;
   WordMatches MatchWords(std::string_view query, const RankingOptions& ranking) const;
-  // The vector of a query, each token as rare as it is in the session.
+  // The vector of a query. Each token weighs by its rarity in the session.
   WordVectors::Vector QueryVector(std::string_view query) const;
   // The cosine of each item's vector and the query's.
   Likenesses Cosines(std::string_view query) const;
-  // The cosine of each item's embedding and `query`; kNoCosine for an item without one. Empty when
-  // they don't count.
+  // The cosine of each item's embedding and `query`; kNoCosine for an item without one. Empty if
+  // `query` is empty or has another size than the embeddings.
   Likenesses EmbeddingCosines(std::span<const float> query) const;
   static std::size_t PlaceIn(const std::vector<DocId>& thread, DocId doc);
-  // Among the items of the kind, of the first one at `position` or behind.
+  // The place, among the items of the kind, of the first one at or after `position`.
   std::size_t PlaceFrom(ItemKind kind, std::int64_t position) const;
-  // kNoDoc when there is none.
+  // The item of the kind at `position`; kNoDoc if there is none.
   DocId FindDoc(ItemKind kind, std::int64_t position) const;
   const std::vector<DocId>& OfKind(ItemKind kind) const {
     return docs_of_kind_[static_cast<std::size_t>(kind)];
@@ -153,19 +160,19 @@ class SessionIndex {
 
   IndexOptions options_;
   std::vector<Doc> docs_;
-  // By DocId, whether the text ends as a question does.
+  // By DocId: whether the text ends like a question.
   std::vector<bool> asks_;
   std::array<std::vector<DocId>, 2> docs_of_kind_;
   std::vector<std::vector<DocId>> docs_of_thread_;
   TermIndex terms_;
   StringTable roles_;
-  StringTable threads_;  // With a source: it, a line feed, the thread.
+  StringTable threads_;  // For an item with a source: the source, a line feed, the thread.
   Authors authors_;
   Vocabulary vocabulary_;
   bool keeps_vocabulary_ = false;
   TextVectors vectors_{Precision::k8Bits};
   MessageEmbeddings embeddings_;
-  // Of the lists in docs_of_thread_.
+  // The bytes on the heap of the lists in docs_of_thread_.
   std::size_t heap_bytes_ = 0;
 };
 
