@@ -1,4 +1,4 @@
-// What every connection does with its socket, whatever is spoken over it.
+// A connection's socket: handshake, reading, writing and closing, for any protocol.
 #ifndef MEMORYD_SERVER_HTTP2_SOCKET_CONNECTION_H_
 #define MEMORYD_SERVER_HTTP2_SOCKET_CONNECTION_H_
 
@@ -15,9 +15,12 @@
 
 namespace memoryd {
 
-// Shakes hands, for at most 5 s; reads in turns with other connections; runs each event so that an
-// exception ends this connection alone; and ends. The protocol is the derived class's, by the
-// functions that begin with `On`, which are called with the socket open.
+// The base of Http2Connection and HttpConnection. It performs the transport's handshake in at most
+// 5 s. It reads a limited number of bytes at a time, so that other connections get their turn. An
+// exception in one of its events closes this connection alone. The derived class speaks the
+// protocol in its overrides, which are called while the socket is open.
+//
+// Like every Connection, it is used only on the thread of its loop.
 class SocketConnection : public Connection, public std::enable_shared_from_this<SocketConnection> {
  public:
   SocketConnection(const SocketConnection&) = delete;
@@ -36,42 +39,49 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
  protected:
   explicit SocketConnection(ConnectionParts parts);
 
-  // The handshake is done; reading begins.
+  // The handshake has succeeded. Reading begins after this call.
   virtual void OnShaken() = 0;
-  // How many bytes to read now; 0: nothing until ReadOn().
+  // The most bytes to read now, at most the size of EventLoop::buffer(). 0: read nothing until the
+  // derived class calls ReadOn().
   virtual std::size_t ReadSize() = 0;
+  // Takes the bytes that were read. They are valid until it returns.
   virtual void OnBytes(std::string_view bytes) = 0;
-  // Sends what there is to be sent, as far as the socket takes it.
+  // Sends pending bytes, as many as the socket takes. Called after Touch(), and when the socket
+  // takes more again.
   virtual void OnFlush() = 0;
+  // Tick(), after the handshake.
   virtual void OnTick(Clock::time_point now) = 0;
+  // BeginShutdown(), after the handshake.
   virtual void OnShutdown() = 0;
-  // An event has met an exception, and the connection is closed next.
+  // An event has thrown an exception. Close() is called next.
   virtual void OnException() {}
-  // False: it can't be closed within the event under way, which will see to it.
+  // Whether Close() may act now. While false it does nothing, and the derived class must close the
+  // connection at the end of the event under way.
   virtual bool MayClose() const { return true; }
-  // No event comes any more. The transport is still there.
+  // The connection is closed: no event follows. The transport still exists during this call.
   virtual void OnClosed() = 0;
 
-  // Runs `event`, and ends the connection when it throws, or when Fail() was called.
+  // Runs `event`. Closes the connection if the event throws, or if Fail() was called.
   void Guarded(absl::FunctionRef<void()> event);
-  // To be called in a catch block where the connection can't be closed: it is, by the next event.
+  // Records an exception that was caught where the connection cannot be closed, such as in a
+  // library's callback. The connection is closed at the end of the Guarded() event.
   void Fail();
   bool failed() const { return failed_; }
-  // Still in the handshake.
+  // Whether the handshake is still under way.
   bool shaking() const { return shaking_; }
   Clock::time_point started() const { return started_; }
-  // To be flushed when the event under way has been handled.
+  // Has the owner call Flush() when the event under way has been handled.
   void Touch();
-  // Reads by a task of its own, so that others have their turn.
+  // Posts a task that reads, so that other connections get their turn first.
   void ReadOn();
-  // Writes all of `bytes`. Removes what was written from them; false when the socket takes no more
-  // now, and is waited for, or is closed.
+  // Writes `bytes` and removes the written ones from the view. Returns true if all were written.
+  // False if the socket takes no more now, which calls OnFlush() later, or if it is closed.
   bool WriteOut(std::string_view& bytes);
 
   const Http2Environment& environment() const { return environment_; }
   const std::shared_ptr<EventLoop>& loop() const { return loop_; }
   PotShare& share() { return *share_; }
-  // Of the peer's certificate, once OnShaken() was called.
+  // The names in the peer's certificate. Null before OnShaken().
   const std::shared_ptr<const std::vector<std::string>>& certificate_names() const {
     return certificate_names_;
   }
@@ -80,13 +90,13 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   void Shake();
   void WaitReadable();
   void WaitWritable();
-  // What was waited for has come.
+  // The socket is ready: continues the handshake, or runs `event` after it.
   void OnSocket(absl::FunctionRef<void()> event);
   void Read();
 
   const Http2Environment& environment_;
   const std::shared_ptr<EventLoop> loop_;
-  const int socket_;  // Of transport_.
+  const int socket_;  // Owned by transport_.
   SocketWaits waits_;
   std::unique_ptr<Transport> transport_;
   ConnectionOwner& owner_;
@@ -97,7 +107,7 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   bool open_ = true;
   bool shaking_ = true;
   bool touched_ = false;
-  bool failed_ = false;  // By an exception.
+  bool failed_ = false;  // An exception was caught.
 };
 
 }  // namespace memoryd
