@@ -1,4 +1,4 @@
-// What calls of every connection have in common, whatever is spoken over it.
+// A call on a connection's event loop, for any protocol.
 #ifndef MEMORYD_SERVER_HTTP2_LOOP_CALL_H_
 #define MEMORYD_SERVER_HTTP2_LOOP_CALL_H_
 
@@ -21,8 +21,11 @@
 
 namespace memoryd {
 
-// Belongs to a loop: other threads reach it by tasks of that. It ends with the exceptions that it
-// meets, and its handler is told of each event on the loop's thread.
+// The base of Http2Call and ConnectCall. A call belongs to the thread of one EventLoop. Any thread
+// may call the methods of RpcCall. Those that change the call run on the loop's thread: at once, or
+// as a task that is posted there. The handler hears of events on the loop's thread, except for
+// large messages, which an executor delivers. An exception in the call or its handler ends the call
+// with an error.
 class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -39,18 +42,18 @@ class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
   void Cancel() final;
 
  protected:
-  // `environment` outlives the connection, and what it names outlives the call.
+  // `environment` must outlive the connection. The objects that it names must outlive the call.
   LoopCall(const Http2Environment& environment, std::shared_ptr<EventLoop> loop,
            std::shared_ptr<const std::vector<std::string>> certificate_names);
   ~LoopCall() override;
 
-  // On the loop's thread.
+  // Read() and Cancel(), on the loop's thread.
   virtual void DoRead() = 0;
   virtual void DoCancel() = 0;
-  // Runs `task`, which has come from another thread.
+  // Runs a task that another thread has posted. On the loop's thread.
   virtual void RunTask(absl::FunctionRef<void()> task) { Guarded(task); }
 
-  // On the loop's thread now, or as its task.
+  // Runs `function` on the loop's thread: now if this is that thread, otherwise as a task.
   template <typename Function>
   void InLoop(Function function) {
     if (loop_->IsThisThread()) {
@@ -61,7 +64,7 @@ class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
       });
     }
   }
-  // Does `work`; the call ends with what it throws. Any thread.
+  // Runs `work`. If it throws, the call ends with the exception as its status. Any thread.
   template <typename Work>
   void Guarded(const Work& work) {
     try {
@@ -71,7 +74,7 @@ class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
       Finish(CaughtException(), {});
     }
   }
-  // Tells `handler`, unless it is null. On the loop's thread.
+  // Calls event(*handler), unless `handler` is null. On the loop's thread.
   template <typename Event>
   void Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
     if (handler != nullptr) Guarded([&handler, &event] { event(*handler); });
@@ -79,23 +82,26 @@ class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
   void TellHandler(void (RpcHandler::*event)()) {
     Tell(handler_, [event](RpcHandler& handler) { (handler.*event)(); });
   }
-  // The last that the handler hears; `cancelled` unless it was told so before.
+  // Sends the handler its last event, OnDone(), and releases it. With `cancelled` OnCancel() comes
+  // first, unless the call was marked as cancelled before.
   void TellEnd(bool cancelled);
-  // True the first time.
+  // Marks the call as cancelled. True only the first time.
   bool BecomesCancelled() { return !cancelled_.exchange(true, std::memory_order_acq_rel); }
 
-  // Counts the call, which holds so much, for the tenant from now on.
+  // Counts the call for the tenant from now on, at first with `bytes` of memory.
+  // RESOURCE_EXHAUSTED `MEMORY_SHORT`.
   absl::Status CountFor(std::string_view tenant, std::int64_t bytes);
+  // Whether CountFor() has succeeded.
   bool charged() const { return charged_; }
 
-  // Not to be used once the connection is gone.
+  // Must not be used after the connection has been destroyed.
   const Http2Environment& environment_;
   MemoryBudget& budget_;
   Http2Stats& stats_;
   const std::shared_ptr<EventLoop> loop_;
   std::shared_ptr<RpcHandler> handler_;
   std::string tenant_;
-  // What has come of the request, once it counts for a tenant.
+  // The memory of the request's bytes, once the call counts for a tenant.
   MemoryBudget::Hold hold_;
 
  private:
