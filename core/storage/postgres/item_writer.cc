@@ -360,6 +360,7 @@ absl::Status Writer::MakeNamespaces(std::vector<PendingItems>& batches) {
     if (batch == nullptr || batch->begun_us < pending.batch->begun_us) batch = pending.batch;
   }
   std::vector<NeededNamespace> needed;
+  needed.reserve(youngest.size());
   for (const auto& [key, batch] : youngest) {
     needed.push_back({key, batch->begun_us, batch->subject});
   }

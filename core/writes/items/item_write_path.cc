@@ -33,7 +33,7 @@ absl::Status ItemWritePath::CheckTime(const std::string& tenant, const CallEnd& 
   ItemCommitter& committer = CommitterOf(tenant);
   const auto wait = committer.ExpectedWait();
   if (wait == wait.zero()) return absl::OkStatus();
-  const absl::Status status = AdmitInTime(
+  absl::Status status = AdmitInTime(
       wait, [&] { return committer.ExpectedWait(tenant); },
       end.deadline - std::chrono::steady_clock::now());
   if (!status.ok()) Increment(options_.calls->stats().refused_late);
