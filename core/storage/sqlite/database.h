@@ -12,8 +12,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd::sqlite {
 
@@ -149,6 +151,21 @@ class ReadTransaction {
   Database& db_;
   const absl::Status status_;
 };
+
+inline constexpr char kBeginWrite[] = "BEGIN IMMEDIATE";
+inline constexpr char kCommitWrite[] = "COMMIT";
+
+// Runs `change`, which returns an absl::Status or an absl::StatusOr, as a transaction that writes.
+// An error undoes what it did, and is returned.
+template <typename Change>
+auto InWriteTransaction(Database& db, const Change& change) -> decltype(change()) {
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kBeginWrite)));
+  const absl::Cleanup end = [&db] { db.Rollback(); };
+  auto changed = change();
+  if (!changed.ok()) return changed;
+  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kCommitWrite)));
+  return changed;
+}
 
 }  // namespace memoryd::sqlite
 

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/cleanup/cleanup.h"
 #include "core/base/status_macros.h"
 #include "core/storage/item_rows.h"
 #include "core/storage/sqlite/sqlite_items.h"
@@ -17,9 +16,6 @@ namespace {
 constexpr std::int64_t kRowsPerStep = 200;
 // What is deleted is overwritten (secure_delete), so bytes bound a step too.
 constexpr std::int64_t kBytesPerStep = 4 << 20;
-
-constexpr char kBeginPurge[] = "BEGIN IMMEDIATE";
-constexpr char kCommitPurge[] = "COMMIT";
 
 constexpr char kDeleteNamespace[] = "DELETE FROM memoryd_namespaces WHERE tenant = ? AND path = ?";
 
@@ -181,17 +177,6 @@ absl::StatusOr<std::int64_t> PurgeSome(Database& db, std::int64_t now_us, std::i
   return PurgeRequests(db, now_us - keep_us, rows);
 }
 
-// Runs `change`, which returns a StatusOr, as a transaction.
-template <typename Change>
-auto Transact(Database& db, const Change& change) -> decltype(change()) {
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kBeginPurge)));
-  const absl::Cleanup end = [&db] { db.Rollback(); };
-  auto changed = change();
-  if (!changed.ok()) return changed;
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kCommitPurge)));
-  return changed;
-}
-
 // See kDeletionId.
 absl::Status KeepDeletion(Database& db, const NamespaceKey& key, std::int64_t version, bool erased,
                           std::int64_t now_us) {
@@ -224,7 +209,7 @@ absl::StatusOr<Deletion> FindDeletion(Database& db, const NamespaceKey& key) {
 absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKey& key,
                                                  const NamespaceDeletion& deletion,
                                                  std::int64_t now_us) {
-  return Transact(db, [&]() -> absl::StatusOr<DeletedNamespace> {
+  return InWriteTransaction(db, [&]() -> absl::StatusOr<DeletedNamespace> {
     MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
     if (row.has_value() && !deletion.subject.empty() && row->subject != deletion.subject) {
       return DeletedNamespace{.of_other = true};
@@ -248,7 +233,7 @@ absl::StatusOr<DeletedNamespace> DeleteNamespace(Database& db, const NamespaceKe
 }
 
 absl::Status TouchItems(Database& db, std::span<const ItemTouch> touches) {
-  return Transact(db, [&]() -> absl::Status {
+  return InWriteTransaction(db, [&]() -> absl::Status {
     for (const ItemTouch& touch : touches) {
       MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row,
                                FindNamespace(db, touch.key.name_space));
@@ -269,7 +254,7 @@ absl::Status TouchItems(Database& db, std::span<const ItemTouch> touches) {
 absl::StatusOr<std::int64_t> PurgeItemsStep(Database& db, std::int64_t now_us, std::int64_t keep_us,
                                             std::int64_t max_rows) {
   const std::int64_t rows = std::min(max_rows, kRowsPerStep);
-  return Transact(db, [&] { return PurgeSome(db, now_us, keep_us, rows); });
+  return InWriteTransaction(db, [&] { return PurgeSome(db, now_us, keep_us, rows); });
 }
 
 }  // namespace memoryd::sqlite

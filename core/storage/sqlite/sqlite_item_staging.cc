@@ -2,16 +2,12 @@
 #include <optional>
 #include <string>
 
-#include "absl/cleanup/cleanup.h"
 #include "core/base/status_macros.h"
 #include "core/storage/item_rows.h"
 #include "core/storage/sqlite/sqlite_items.h"
 
 namespace memoryd::sqlite {
 namespace {
-
-constexpr char kBeginStaging[] = "BEGIN IMMEDIATE";
-constexpr char kCommitStaging[] = "COMMIT";
 
 constexpr char kInsertStaging[] =
     "INSERT INTO memoryd_item_requests (tenant, path, request_id, fingerprint, results, create_us)"
@@ -30,17 +26,6 @@ constexpr char kGiveUpItems[] =
 constexpr char kCountStaged[] =
     "SELECT count(*), coalesce(sum(bytes), 0) FROM memoryd_items"
     " WHERE tenant = ? AND generation = ?";
-
-// Runs `change`, which returns a StatusOr, as a transaction.
-template <typename Change>
-auto InStaging(Database& db, const Change& change) -> decltype(change()) {
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kBeginStaging)));
-  const absl::Cleanup end = [&db] { db.Rollback(); };
-  auto changed = change();
-  if (!changed.ok()) return changed;
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kCommitStaging)));
-  return changed;
-}
 
 // Whether it was there.
 absl::StatusOr<bool> ForgetStaging(Database& db, const StagedNamespace& staged) {
@@ -63,7 +48,7 @@ absl::Status GiveUp(Database& db, const StagedNamespace& staged) {
 absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(Database& db, const NamespaceKey& key,
                                                               std::int64_t now_us) {
   using Staged = std::optional<StagedNamespace>;
-  return InStaging(db, [&]() -> absl::StatusOr<Staged> {
+  return InWriteTransaction(db, [&]() -> absl::StatusOr<Staged> {
     MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
     if (row.has_value()) return std::nullopt;
     MEMORYD_ASSIGN_OR_RETURN(const Deletion before, FindDeletion(db, key));
@@ -80,7 +65,7 @@ absl::StatusOr<std::optional<StagedNamespace>> StageNamespace(Database& db, cons
 
 absl::StatusOr<bool> StageItems(Database& db, const StagedNamespace& staged,
                                 std::span<const Item> items, std::int64_t now_us) {
-  return InStaging(db, [&]() -> absl::StatusOr<bool> {
+  return InWriteTransaction(db, [&]() -> absl::StatusOr<bool> {
     const std::string digest = NamespaceDigest(staged.key.path);
     const std::string id = StagingId(staged.generation);
     Query touch = db.Prepare(kTouchStaging);
@@ -104,7 +89,7 @@ absl::StatusOr<bool> StageItems(Database& db, const StagedNamespace& staged,
 
 absl::StatusOr<bool> PublishNamespace(Database& db, const StagedNamespace& staged,
                                       const NamespaceRow& row) {
-  return InStaging(db, [&]() -> absl::StatusOr<bool> {
+  return InWriteTransaction(db, [&]() -> absl::StatusOr<bool> {
     MEMORYD_ASSIGN_OR_RETURN(const bool is_there, ForgetStaging(db, staged));
     if (!is_there) return false;
     MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> other,
@@ -131,12 +116,13 @@ absl::StatusOr<bool> PublishNamespace(Database& db, const StagedNamespace& stage
 }
 
 absl::Status DropNamespace(Database& db, const StagedNamespace& staged) {
-  return InStaging(db,
-                   [&]() -> absl::StatusOr<bool> {
-                     MEMORYD_ASSIGN_OR_RETURN(const bool is_there, ForgetStaging(db, staged));
-                     if (is_there) MEMORYD_RETURN_IF_ERROR(GiveUp(db, staged));
-                     return is_there;
-                   })
+  return InWriteTransaction(db,
+                            [&]() -> absl::StatusOr<bool> {
+                              MEMORYD_ASSIGN_OR_RETURN(const bool is_there,
+                                                       ForgetStaging(db, staged));
+                              if (is_there) MEMORYD_RETURN_IF_ERROR(GiveUp(db, staged));
+                              return is_there;
+                            })
       .status();
 }
 

@@ -265,17 +265,6 @@ void Settle(Database& db, std::span<const ItemBatch> batches, std::uint64_t tag,
   SetWritten(results, ItemBatchOutcome::kFailed, error);
 }
 
-// Runs `change` as a transaction.
-template <typename Change>
-auto InTransaction(Database& db, const Change& change) -> decltype(change()) {
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kBegin)));
-  const absl::Cleanup end = [&db] { db.Rollback(); };
-  auto changed = change();
-  if (!changed.ok()) return changed;
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run(kCommit)));
-  return changed;
-}
-
 }  // namespace
 
 int InsertNamespace(Database& db, const NamespaceKey& key, const NamespaceRow& row,
@@ -329,7 +318,7 @@ std::vector<ItemBatchResult> WriteItems(Database& db, std::span<const ItemBatch>
 
 absl::StatusOr<bool> WriteNamespace(Database& db, const NamespaceKey& key,
                                     const NamespaceChange& change, std::int64_t now_us) {
-  return InTransaction(db, [&]() -> absl::StatusOr<bool> {
+  return InWriteTransaction(db, [&]() -> absl::StatusOr<bool> {
     MEMORYD_ASSIGN_OR_RETURN(const std::optional<NamespaceRow> row, FindNamespace(db, key));
     const std::int64_t stored = row.has_value() ? row->config_version : 0;
     if (stored != change.expected_config_version) return false;

@@ -130,16 +130,6 @@ absl::StatusOr<std::vector<Job>> Claimable(Database& db, const ClaimRequest& req
   return DueWithin(db, request, now_us + kLongestDelayUs + 1, INT64_MAX, now_us, max_jobs);
 }
 
-// Runs `work` in a transaction; an error undoes what it did.
-template <typename Work>
-absl::Status InTransaction(Database& db, const Work& work) {
-  MEMORYD_RETURN_IF_ERROR(ToStatus(db.Run("BEGIN IMMEDIATE")));
-  absl::Status status = work();
-  if (status.ok()) status = ToStatus(db.Run("COMMIT"));
-  db.Rollback();
-  return status;
-}
-
 }  // namespace
 
 absl::StatusOr<bool> HasClaimableJob(Database& db, const ClaimRequest& request) {
@@ -151,7 +141,7 @@ absl::StatusOr<bool> HasClaimableJob(Database& db, const ClaimRequest& request) 
 absl::StatusOr<std::vector<Job>> ClaimJobs(Database& db, const ClaimRequest& request) {
   std::vector<Job> jobs;
   if (request.max_jobs <= 0) return jobs;
-  const absl::Status status = InTransaction(db, [&]() -> absl::Status {
+  const absl::Status status = InWriteTransaction(db, [&]() -> absl::Status {
     const std::int64_t now_us = NowUs();
     MEMORYD_ASSIGN_OR_RETURN(jobs, Claimable(db, request, now_us, request.max_jobs));
     for (Job& job : jobs) {
@@ -170,7 +160,7 @@ absl::StatusOr<std::vector<Job>> ClaimJobs(Database& db, const ClaimRequest& req
 
 absl::Status RenewJobs(Database& db, std::uint64_t lease, std::span<const JobKey> jobs,
                        std::int64_t lease_us) {
-  return InTransaction(db, [&]() -> absl::Status {
+  return InWriteTransaction(db, [&]() -> absl::Status {
     const std::int64_t now_us = NowUs();
     for (const JobKey& job : jobs) {
       Query query = db.Prepare(kRenewJob);
