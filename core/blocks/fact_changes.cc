@@ -44,7 +44,7 @@ void Bury(FactState& state, Fact fact, FactEnd end, std::vector<std::int64_t> by
   if (state.history.size() > kMaxPastFacts) state.history.erase(state.history.begin());
 }
 
-// What an answered fact rests on.
+// The new fact, with its trust and its sources from the messages that the answer names.
 Fact NewFact(const AnsweredFact& answered, std::span<const FactSource> sources,
              const FactJob& job) {
   Fact fact;

@@ -1,4 +1,4 @@
-// What jobs and callers change of what a fact block knows: pure functions.
+// The changes that jobs and callers make to the state of a fact block, as pure functions.
 #ifndef MEMORYD_CORE_BLOCKS_FACT_CHANGES_H_
 #define MEMORYD_CORE_BLOCKS_FACT_CHANGES_H_
 

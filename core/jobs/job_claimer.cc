@@ -88,7 +88,7 @@ void JobClaimer::Run() {
       }
       Claim();
     } catch (...) {
-      // What was claimed and not begun is claimed anew when its lease has run out.
+      // A job that was claimed but not begun is claimed again when its lease has expired.
       Increment(options_.stats->exceptions);
     }
   }

@@ -33,7 +33,7 @@ class JobInput {
   };
   struct Input {
     std::vector<BlockMessage> messages;
-    // In place of messages: entries to be embedded anew.
+    // Entries to be re-embedded; the job then has no messages.
     std::vector<MessagePtr> entries;
     // Of entries: one behind the last; where there are none, behind all that the job was made for.
     // 0: the job is of messages.

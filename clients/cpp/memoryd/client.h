@@ -185,7 +185,7 @@ class Client {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Repeat(Method<Request, Response> method, const Request& request,
                                   const CallOptions& options) const;
-  // Of a call that is made once, and has all the time that it needs unless the caller says.
+  // For an upload: the client sends the call once, without a deadline unless the caller sets one.
   Attempt UploadAttempt(const CallOptions& options) const;
   // Repeats a call that changes something, under one request id.
   template <typename Request, typename Response>

@@ -219,7 +219,7 @@ TEST_F(ConnectionTest, AnImportIsSentToItsEndOrUntilTheServerHasEnough) {
     if (made == 50) return false;
     if (made == 0) request.mutable_begin()->set_session_id("s");
     if (made == 49) request.mutable_end()->set_message_count(48);
-    EXPECT_EQ(request.has_items(), false) << "each is filled in anew";
+    EXPECT_EQ(request.has_items(), false) << "the connection passed an old request";
     if (made > 0 && made < 49) request.mutable_items()->add_messages()->set_text("a");
     ++made;
     return true;
@@ -245,7 +245,8 @@ TEST_F(ConnectionTest, ANamespaceIsImportedInOneCallThatIsNotRepeated) {
   const Client client(options_);
   int made = 0;
   const auto next = [&made](v1::ImportNamespaceRequest& request) {
-    EXPECT_EQ(request.step_case(), v1::ImportNamespaceRequest::STEP_NOT_SET) << "filled in anew";
+    EXPECT_EQ(request.step_case(), v1::ImportNamespaceRequest::STEP_NOT_SET)
+        << "the connection passed an old request";
     if (made == 50) return false;
     if (made == 0) request.mutable_begin()->add_namespace_("users");
     if (made == 49) request.mutable_end()->set_item_count(48);
