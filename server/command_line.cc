@@ -17,7 +17,7 @@
 #include "core/base/nearest_word.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
-#include "core/storage/store_url.h"
+#include "core/storage/stores.h"
 #include "server/config_file.h"
 #include "server/printed_settings.h"
 #include "server/setting_table.h"

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <vector>
 
-#include "core/storage/store_url.h"
+#include "core/storage/stores.h"
 #include "server/binary_path.h"
 #include "server/settings/addresses.h"
 #include "server/settings/limits.h"

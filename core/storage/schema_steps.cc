@@ -2,7 +2,6 @@
 
 namespace memoryd {
 
-std::span<const SchemaStep> LaterPostgresSteps() { return {}; }
-std::span<const SchemaStep> LaterSqliteSteps() { return {}; }
+std::span<const SchemaStep> LaterSteps(std::string_view /*scheme*/) { return {}; }
 
 }  // namespace memoryd

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iterator>
 #include <span>
+#include <string_view>
 
 namespace memoryd {
 
@@ -25,10 +26,10 @@ inline constexpr std::int64_t kSqliteReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 9
 inline constexpr std::size_t kReleasedSteps = std::size(kPostgresReadableFrom);
 static_assert(std::size(kSqliteReadableFrom) == kReleasedSteps);
 
-// Steps behind the last released one: none, but in the executable memoryd_later_schema, which
-// stands for a newer memoryd and has a definition of its own (tests/torture/later_steps.cc).
-std::span<const SchemaStep> LaterPostgresSteps();
-std::span<const SchemaStep> LaterSqliteSteps();
+// Steps behind the last released one, of the store with this scheme: none, but in the executable
+// memoryd_later_schema, which stands for a newer memoryd and has a definition of its own
+// (tests/torture/later_steps.cc).
+std::span<const SchemaStep> LaterSteps(std::string_view scheme);
 
 }  // namespace memoryd
 

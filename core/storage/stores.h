@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/storage/store.h"
+#include "core/storage/store_url.h"
 
 namespace memoryd {
 
@@ -43,8 +44,16 @@ struct StoreOptions {
 // another process holds an exclusive store; UNAVAILABLE when it can't be reached.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options);
 
+// What a store's folder says of it, in a constant of its header.
 struct StoreKind {
-  std::string_view scheme;  // A URL's, without a driver and as it is most often spelt.
+  // A URL's, without a driver and as it is most often spelt; `alias`, another, may be empty.
+  std::string_view scheme;
+  std::string_view alias;
+  // How to write a URL, for the error of one that names no store.
+  std::string_view example;
+  // Whether a URL is a path, which holds no password and may be shown.
+  bool url_is_path;
+  absl::StatusOr<StoreUrl> (*parse)(std::string_view url);
   absl::StatusOr<std::unique_ptr<Store>> (*open)(const StoreOptions& options);
   Coherence default_coherence;
 };
@@ -52,8 +61,12 @@ struct StoreKind {
 // Every store there is; the contract suite runs over this table.
 std::span<const StoreKind> StoreKinds();
 
-// The kind that serves `url`, nullptr for a URL that ParseStoreUrl refuses.
+// The kind that a URL's scheme names, nullptr for none. Its parse() may still refuse the URL.
 const StoreKind* FindStoreKind(std::string_view url);
+
+// INVALID_ARGUMENT in words that follow the setting's name and say what to write. They hold no
+// password.
+absl::StatusOr<StoreUrl> ParseStoreUrl(std::string_view url);
 
 }  // namespace memoryd
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstddef>
 
-#include "core/storage/store_url.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {
@@ -126,9 +126,10 @@ std::size_t QueryOf(std::string_view url) {
 }  // namespace
 
 std::string MaskedStore(std::string_view url) {
-  // Of any other kind too, which is refused once it was printed: `postgre://user:password@…`.
+  const StoreKind* const kind = FindStoreKind(url);
+  if (kind != nullptr && kind->url_is_path) return std::string(url);
+  // Of no kind too, which is refused once it was printed: `postgre://user:password@…`.
   const std::string_view scheme = SchemeOf(url);
-  if (WithoutDriver(scheme) == kSqliteKind) return std::string(url);
   if (scheme.empty()) return MaskedText(url);
   const std::string_view rest = url.substr(scheme.size() + 1);
   if (!rest.starts_with("//")) return std::string(scheme) + ":" + std::string(kMask);

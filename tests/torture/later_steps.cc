@@ -25,7 +25,10 @@ CREATE TABLE memoryd_later (tenant TEXT, session TEXT, PRIMARY KEY (tenant, sess
 
 }  // namespace
 
-std::span<const SchemaStep> LaterPostgresSteps() { return kPostgres; }
-std::span<const SchemaStep> LaterSqliteSteps() { return kSqlite; }
+std::span<const SchemaStep> LaterSteps(std::string_view scheme) {
+  if (scheme == "postgresql") return kPostgres;
+  if (scheme == "sqlite") return kSqlite;
+  return {};
+}
 
 }  // namespace memoryd

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "core/base/error.h"
-#include "core/storage/store_url.h"
+#include "core/storage/postgres/postgres_url.h"
 
 namespace memoryd {
 
@@ -26,9 +26,8 @@ std::string ConnectionSettings::ConnectionString() const {
 }
 
 absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& options) {
-  const absl::StatusOr<StoreUrl> url = ParseStoreUrl(options.url);
+  const absl::StatusOr<StoreUrl> url = ParsePostgresUrl(options.url);
   if (!url.ok()) return InvalidField("store", std::string(url.status().message()));
-  if (url->kind != kPostgresKind) return InvalidField("store", "is not of a PostgreSQL store");
   char* error = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> parsed(
       PQconninfoParse(url->place.c_str(), &error), &PQconninfoFree);

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "core/base/status_macros.h"
+#include "core/storage/postgres/postgres_store.h"
 #include "core/storage/schema_steps.h"
 
 namespace memoryd {
@@ -250,14 +251,14 @@ CREATE TABLE memoryd_item_garbage (
 static_assert(std::size(kMigrations) == kReleasedSteps);
 
 std::int64_t Newest() {
-  return static_cast<std::int64_t>(kReleasedSteps + LaterPostgresSteps().size());
+  return static_cast<std::int64_t>(kReleasedSteps + LaterSteps(kPostgresStore.scheme).size());
 }
 
 // The step to version `from` + 1.
 SchemaStep StepFrom(std::int64_t from) {
   const auto index = static_cast<std::size_t>(from);
   return index < kReleasedSteps ? SchemaStep{kMigrations[index], kPostgresReadableFrom[index]}
-                                : LaterPostgresSteps()[index - kReleasedSteps];
+                                : LaterSteps(kPostgresStore.scheme)[index - kReleasedSteps];
 }
 
 // For all statements together, without waiting for locks.

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "core/storage/postgres/postgres_url.h"
 #include "core/storage/store.h"
 #include "core/storage/stores.h"
 
@@ -16,6 +17,16 @@ namespace memoryd {
 // connect_timeout for each host that does not answer, and Migrate a minute more. The writers'
 // connections and a reader's are opened at once.
 absl::StatusOr<std::unique_ptr<Store>> OpenPostgresStore(const StoreOptions& options);
+
+inline constexpr StoreKind kPostgresStore = {
+    .scheme = "postgresql",
+    .alias = "postgres",
+    .example = "postgresql://USER@HOST/DATABASE",
+    .url_is_path = false,
+    .parse = &ParsePostgresUrl,
+    .open = &OpenPostgresStore,
+    .default_coherence = Coherence::kShared,
+};
 
 }  // namespace memoryd
 

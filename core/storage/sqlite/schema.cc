@@ -6,6 +6,7 @@
 
 #include "core/base/status_macros.h"
 #include "core/storage/schema_steps.h"
+#include "core/storage/sqlite/sqlite_store.h"
 
 namespace memoryd::sqlite {
 namespace {
@@ -274,14 +275,14 @@ CREATE TABLE memoryd_item_garbage (
 static_assert(kSteps.size() == kReleasedSteps);
 
 std::int64_t Newest() {
-  return static_cast<std::int64_t>(kReleasedSteps + LaterSqliteSteps().size());
+  return static_cast<std::int64_t>(kReleasedSteps + LaterSteps(kSqliteStore.scheme).size());
 }
 
 // The step to version `from` + 1.
 SchemaStep StepFrom(std::int64_t from) {
   const auto index = static_cast<std::size_t>(from);
   return index < kReleasedSteps ? SchemaStep{kSteps[index], kSqliteReadableFrom[index]}
-                                : LaterSqliteSteps()[index - kReleasedSteps];
+                                : LaterSteps(kSqliteStore.scheme)[index - kReleasedSteps];
 }
 
 absl::StatusOr<std::int64_t> ReadNumber(Database& db, const char* sql) {

@@ -23,7 +23,6 @@
 #include "core/storage/sqlite/sqlite_purge.h"
 #include "core/storage/sqlite/sqlite_read.h"
 #include "core/storage/sqlite/value.h"
-#include "core/storage/store_url.h"
 
 namespace memoryd {
 namespace {
@@ -267,7 +266,7 @@ class SqliteStore final : public Store, private sqlite::Connections {
   absl::StatusOr<StoreInfo> Describe() override {
     // Of the connection that writes: how it syncs is its own setting.
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, writer_.Take());
-    StoreInfo info{kSqliteKind, 0, Durability::kNone};
+    StoreInfo info{kSqliteStore.scheme, 0, Durability::kNone};
     MEMORYD_ASSIGN_OR_RETURN(info.schema_version, sqlite::SchemaVersion(*db));
     sqlite::Query synchronous = db->Prepare("PRAGMA synchronous");
     MEMORYD_ASSIGN_OR_RETURN(const bool found, synchronous.Next());
@@ -404,7 +403,7 @@ absl::StatusOr<std::unique_ptr<Store>> OpenFile(const std::string& path,
 // A new database in place of the one that was meant would look as if all had been lost.
 absl::Status CheckMeansTheSame(std::string_view written, const StoreUrl& url) {
   std::error_code error;
-  if (url.former_path.empty() || !std::filesystem::is_regular_file(url.former_path, error)) {
+  if (url.former_place.empty() || !std::filesystem::is_regular_file(url.former_place, error)) {
     return absl::OkStatus();
   }
   const bool in_memory = url.place == kMemoryPath;
@@ -417,15 +416,14 @@ absl::Status CheckMeansTheSame(std::string_view written, const StoreUrl& url) {
                   in_memory ? "a store in memory"
                             : fmt::format("{} in the working folder {}", url.place,
                                           std::filesystem::current_path(error).string()),
-                  url.former_path, url.former_path, url.place));
+                  url.former_place, url.former_place, url.place));
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const StoreOptions& options) {
-  const absl::StatusOr<StoreUrl> url = ParseStoreUrl(options.url);
+  const absl::StatusOr<StoreUrl> url = ParseSqliteUrl(options.url);
   if (!url.ok()) return InvalidField("store", std::string(url.status().message()));
-  if (url->kind != kSqliteKind) return InvalidField("store", "is not of a SQLite store");
   MEMORYD_RETURN_IF_ERROR(CheckMeansTheSame(options.url, *url));
   const std::string& path = url->place;
   if (path == kMemoryPath) {

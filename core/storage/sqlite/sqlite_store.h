@@ -5,12 +5,13 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
+#include "core/storage/sqlite/sqlite_url.h"
 #include "core/storage/store.h"
 #include "core/storage/stores.h"
 
 namespace memoryd {
 
-// Opens the file that `options.url` names (store_url.h), or a store in memory, which is gone when
+// Opens the file that `options.url` names (sqlite_url.h), or a store in memory, which is gone when
 // it is closed. FAILED_PRECONDITION for a URL that earlier versions took for another file, where
 // that one is there and the one that it names now is not.
 //
@@ -23,6 +24,16 @@ namespace memoryd {
 // second or so: DATA_LOSS when it is damaged. A larger one is left to
 // `sqlite3 FILE 'PRAGMA integrity_check'`; SQLite's own recovery needs no check.
 absl::StatusOr<std::unique_ptr<Store>> OpenSqliteStore(const StoreOptions& options);
+
+inline constexpr StoreKind kSqliteStore = {
+    .scheme = "sqlite",
+    .alias = "",
+    .example = "sqlite:PATH for a file",
+    .url_is_path = true,
+    .parse = &ParseSqliteUrl,
+    .open = &OpenSqliteStore,
+    .default_coherence = Coherence::kExclusive,
+};
 
 }  // namespace memoryd
 

@@ -1,4 +1,4 @@
-#include "core/storage/store_url.h"
+#include "core/storage/stores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,47 +13,47 @@ struct Spelling {
   const char* url;
   std::string_view kind;
   const char* place;
-  const char* former_path = "";
+  const char* former_place = "";
 };
 
-TEST(StoreUrlTest, EverySpellingNamesItsPlace) {
+TEST(StoresTest, EverySpellingNamesItsPlace) {
   for (const Spelling& spelling : {
            // As memoryd has always had them: the same before and now.
-           Spelling{"sqlite:memory.db", kSqliteKind, "memory.db"},
-           Spelling{"sqlite:a/b: c?d#e", kSqliteKind, "a/b: c?d#e"},
-           Spelling{"sqlite:/var/lib/memory.db", kSqliteKind, "/var/lib/memory.db"},
-           Spelling{"sqlite::memory:", kSqliteKind, ":memory:"},
+           Spelling{"sqlite:memory.db", "sqlite", "memory.db"},
+           Spelling{"sqlite:a/b: c?d#e", "sqlite", "a/b: c?d#e"},
+           Spelling{"sqlite:/var/lib/memory.db", "sqlite", "/var/lib/memory.db"},
+           Spelling{"sqlite::memory:", "sqlite", ":memory:"},
            // SQLAlchemy's.
-           Spelling{"sqlite:///memory.db", kSqliteKind, "memory.db", "/memory.db"},
-           Spelling{"sqlite:///./a/memory.db", kSqliteKind, "./a/memory.db", "/./a/memory.db"},
-           Spelling{"sqlite:////var/lib/memory.db", kSqliteKind, "/var/lib/memory.db"},
-           Spelling{"sqlite://///memory.db", kSqliteKind, "//memory.db"},
-           Spelling{"sqlite:///:memory:", kSqliteKind, ":memory:", "/:memory:"},
+           Spelling{"sqlite:///memory.db", "sqlite", "memory.db", "/memory.db"},
+           Spelling{"sqlite:///./a/memory.db", "sqlite", "./a/memory.db", "/./a/memory.db"},
+           Spelling{"sqlite:////var/lib/memory.db", "sqlite", "/var/lib/memory.db"},
+           Spelling{"sqlite://///memory.db", "sqlite", "//memory.db"},
+           Spelling{"sqlite:///:memory:", "sqlite", ":memory:", "/:memory:"},
            // No earlier version took these.
-           Spelling{"sqlite+aiosqlite:///memory.db", kSqliteKind, "memory.db"},
-           Spelling{"sqlite+aiosqlite:////var/memory.db", kSqliteKind, "/var/memory.db"},
-           Spelling{"sqlite+aiosqlite:///:memory:", kSqliteKind, ":memory:"},
-           Spelling{"sqlite+pysqlite:///memory.db", kSqliteKind, "memory.db"},
-           Spelling{"postgresql://u:p@h1:1,h2/d?a=b", kPostgresKind,
+           Spelling{"sqlite+aiosqlite:///memory.db", "sqlite", "memory.db"},
+           Spelling{"sqlite+aiosqlite:////var/memory.db", "sqlite", "/var/memory.db"},
+           Spelling{"sqlite+aiosqlite:///:memory:", "sqlite", ":memory:"},
+           Spelling{"sqlite+pysqlite:///memory.db", "sqlite", "memory.db"},
+           Spelling{"postgresql://u:p@h1:1,h2/d?a=b", "postgresql",
                     "postgresql://u:p@h1:1,h2/d?a=b"},
-           Spelling{"postgresql:///d?host=/run", kPostgresKind, "postgresql:///d?host=/run"},
-           Spelling{"postgres://u:p@h/d", kPostgresKind, "postgresql://u:p@h/d"},
-           Spelling{"postgresql+psycopg://u:p@h/d", kPostgresKind, "postgresql://u:p@h/d"},
-           Spelling{"postgresql+psycopg2://h/d", kPostgresKind, "postgresql://h/d"},
-           Spelling{"postgresql+psycopg_async://h/d", kPostgresKind, "postgresql://h/d"},
-           Spelling{"postgresql+asyncpg://h/d", kPostgresKind, "postgresql://h/d"},
-           Spelling{"postgresql+pg8000://h/d", kPostgresKind, "postgresql://h/d"},
-           Spelling{"postgres+asyncpg://h/d", kPostgresKind, "postgresql://h/d"},
+           Spelling{"postgresql:///d?host=/run", "postgresql", "postgresql:///d?host=/run"},
+           Spelling{"postgres://u:p@h/d", "postgresql", "postgresql://u:p@h/d"},
+           Spelling{"postgresql+psycopg://u:p@h/d", "postgresql", "postgresql://u:p@h/d"},
+           Spelling{"postgresql+psycopg2://h/d", "postgresql", "postgresql://h/d"},
+           Spelling{"postgresql+psycopg_async://h/d", "postgresql", "postgresql://h/d"},
+           Spelling{"postgresql+asyncpg://h/d", "postgresql", "postgresql://h/d"},
+           Spelling{"postgresql+pg8000://h/d", "postgresql", "postgresql://h/d"},
+           Spelling{"postgres+asyncpg://h/d", "postgresql", "postgresql://h/d"},
        }) {
     const auto parsed = ParseStoreUrl(spelling.url);
     ASSERT_TRUE(parsed.ok()) << spelling.url << ": " << parsed.status();
     EXPECT_EQ(parsed->kind, spelling.kind) << spelling.url;
     EXPECT_EQ(parsed->place, spelling.place) << spelling.url;
-    EXPECT_EQ(parsed->former_path, spelling.former_path) << spelling.url;
+    EXPECT_EQ(parsed->former_place, spelling.former_place) << spelling.url;
   }
 }
 
-TEST(StoreUrlTest, WhatIsRefusedSaysWhatToWrite) {
+TEST(StoresTest, WhatIsRefusedSaysWhatToWrite) {
   for (const auto& [url, written] : {
            std::pair{"", "sqlite:PATH"},
            std::pair{"memory.db", "sqlite:memory.db"},
@@ -84,7 +84,7 @@ TEST(StoreUrlTest, WhatIsRefusedSaysWhatToWrite) {
   }
 }
 
-TEST(StoreUrlTest, ARefusalHoldsNoPassword) {
+TEST(StoresTest, ARefusalHoldsNoPassword) {
   for (const char* url :
        {"host=h password=secret", "u:secret@h/d", "secret@h:1/d", "mysql://u:secret@h/d",
         "sqlite://u:secret@h/d", "postgresql+jdbc://u:secret@h/d", "postgresql:u:secret@h/d"}) {
