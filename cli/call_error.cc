@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "google/rpc/error_details.pb.h"
 

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "google/rpc/error_details.pb.h"
 

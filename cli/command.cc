@@ -10,12 +10,18 @@
 #include <array>
 #include <cstddef>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
+#include "cli/connection.h"
+#include "cli/printer.h"
 #include "cli/terminal_text.h"
 
 namespace memoryd::cli {

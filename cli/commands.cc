@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/conversation.h"
 #include "cli/embeddings.h"
 #include "cli/erase.h"
@@ -16,6 +17,7 @@
 #include "cli/items.h"
 #include "cli/jobs.h"
 #include "cli/messages.h"
+#include "cli/program.h"
 #include "cli/sessions.h"
 
 namespace memoryd::cli {

@@ -6,6 +6,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <cstddef>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

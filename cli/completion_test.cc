@@ -9,7 +9,9 @@
 #include <cstddef>
 #include <string>
 
+#include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/program.h"
 
 namespace memoryd::cli {
 namespace {

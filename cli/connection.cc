@@ -7,12 +7,21 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/version_info.h>
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/call_error.h"
 #include "cli/listener.h"
+#include "cli/waiting_line.h"
 #include "core/base/error.h"
 #include "core/base/secret_file.h"
+#include "core/base/status_macros.h"
 
 namespace memoryd::cli {
 namespace {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/util/time_util.h>
+#include <net/proto2/public/repeated_field.h>
 
 #include <CLI/Validators.hpp>
 #include <chrono>
@@ -13,11 +14,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/call_error.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/message_text.h"
 #include "cli/pages.h"
+#include "cli/printer.h"
 #include "cli/sessions.h"
 #include "cli/table.h"
 #include "cli/terminal_text.h"

@@ -5,8 +5,10 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "cli/terminal.h"
 #include "cli/terminal_text.h"
 #include "core/base/error.h"

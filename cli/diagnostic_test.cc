@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 
 namespace memoryd::cli {

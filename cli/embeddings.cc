@@ -6,6 +6,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/printer.h"
 #include "cli/terminal_text.h"
 #include "cli/watch.h"
 #include "core/base/status_macros.h"

@@ -7,6 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/printer.h"
 #include "cli/progress.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/session_service.grpc.pb.h"

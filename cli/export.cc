@@ -13,11 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
+#include "cli/call_error.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/export_file.h"
 #include "cli/export_lines.h"
 #include "cli/namespace_text.h"
 #include "cli/pages.h"
+#include "cli/printer.h"
 #include "cli/progress.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"

@@ -2,17 +2,29 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <climits>
 #include <csignal>
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace memoryd::cli {
 namespace {

@@ -5,9 +5,16 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <istream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd::cli {

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <ios>
 #include <sstream>
 #include <string>
 #include <variant>
+
+#include "absl/status/status.h"
 
 namespace memoryd::cli {
 namespace {

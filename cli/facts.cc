@@ -9,6 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/printer.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
 #include "core/base/status_macros.h"

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "memoryd/v1/memory.pb.h"
 #include "memoryd/v1/server_service.pb.h"
 

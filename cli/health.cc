@@ -3,6 +3,10 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/printer.h"
 #include "core/base/status_macros.h"
 #include "grpc/health/v1/health.grpc.pb.h"
 

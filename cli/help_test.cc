@@ -12,7 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/program.h"
 #include "cli/terminal_text.h"
 
 namespace memoryd::cli {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -13,8 +13,14 @@
 #include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/call_error.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/export_lines.h"
 #include "cli/namespace_text.h"
+#include "cli/printer.h"
 #include "cli/progress.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"

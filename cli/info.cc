@@ -1,5 +1,9 @@
 #include "cli/info.h"
 
+#include "absl/status/status.h"
+#include "cli/command.h"
+#include "cli/connection.h"
+#include "cli/printer.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/server_service.grpc.pb.h"
 

@@ -8,7 +8,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/pages.h"
+#include "cli/printer.h"
 #include "cli/progress.h"
 #include "cli/sessions.h"
 #include "cli/table.h"

@@ -1,6 +1,6 @@
 #include "cli/listener.h"
 
-#include <fcntl.h>
+#include <asm-generic/socket.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace memoryd::cli {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+
 #include "cli/field_lines.h"
 #include "cli/terminal.h"
 #include "cli/terminal_text.h"

@@ -8,10 +8,16 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/message_text.h"
 #include "cli/pages.h"
+#include "cli/printer.h"
 #include "cli/sessions.h"
 #include "cli/table.h"
 #include "cli/time_text.h"

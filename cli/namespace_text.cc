@@ -2,10 +2,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <net/proto2/public/repeated_field.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace memoryd::cli {
 namespace {

@@ -2,6 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <net/proto2/public/repeated_field.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
 
 namespace memoryd::cli {
 namespace {

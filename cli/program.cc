@@ -5,10 +5,15 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <memory>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "cli/command.h"
 #include "cli/completion.h"
 #include "cli/help.h"
+#include "cli/printer.h"
 #include "cli/unknown_word.h"
+#include "core/base/server_command.h"
 
 namespace memoryd::cli {
 namespace {

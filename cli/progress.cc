@@ -1,5 +1,9 @@
 #include "cli/progress.h"
 
+#include <chrono>
+#include <functional>
+#include <string>
+
 #include "cli/status_line.h"
 
 namespace memoryd::cli {

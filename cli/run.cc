@@ -8,13 +8,18 @@
 #include <algorithm>
 #include <initializer_list>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cli/call_error.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/connection.h"
 #include "cli/diagnostic.h"
+#include "cli/printer.h"
+#include "cli/program.h"
 #include "cli/target.h"
 #include "cli/unknown_word.h"
 #include "core/base/status_macros.h"

@@ -10,7 +10,12 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/pages.h"
+#include "cli/printer.h"
 #include "cli/table.h"
 #include "cli/time_text.h"
 #include "core/base/secret_file.h"

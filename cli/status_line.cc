@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <mutex>
+#include <string>
 #include <utility>
 
 #include "cli/terminal.h"

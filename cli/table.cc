@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "cli/terminal.h"
 #include "cli/terminal_text.h"

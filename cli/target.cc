@@ -1,6 +1,8 @@
 #include "cli/target.h"
 
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 

@@ -1,6 +1,7 @@
 #include "cli/target.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <cstdlib>
 #include <initializer_list>

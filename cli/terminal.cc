@@ -1,10 +1,13 @@
 #include "cli/terminal.h"
 
+#include <asm-generic/ioctls.h>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <string>
+#include <string_view>
 
 namespace memoryd::cli {
 

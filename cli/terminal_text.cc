@@ -4,6 +4,8 @@
 #include <utf8proc.h>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace memoryd::cli {

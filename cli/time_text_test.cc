@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/status/status.h"
+
 namespace memoryd::cli {
 namespace {
 

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/program.h"
 
 namespace memoryd::cli {
 namespace {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <utility>
+#include <mutex>
+#include <stop_token>
+#include <string>
 
 #include "cli/status_line.h"
 

@@ -5,11 +5,15 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <chrono>
+#include <functional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "cli/call_error.h"
 #include "cli/command.h"
 #include "cli/diagnostic.h"
+#include "cli/printer.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd::cli {

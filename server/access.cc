@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "server/config.h"
 #include "server/exposure.h"
 
 namespace memoryd {

@@ -2,10 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
 
 namespace memoryd {

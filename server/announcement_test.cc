@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "absl/status/status.h"
+
 namespace memoryd {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include <sys/auxv.h>
 
+#include <filesystem>
 #include <system_error>
 
 namespace memoryd {

@@ -8,16 +8,24 @@
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/nearest_word.h"
+#include "core/base/server_command.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
 #include "core/storage/stores.h"
+#include "server/config.h"
 #include "server/config_file.h"
 #include "server/printed_settings.h"
 #include "server/setting_table.h"

@@ -2,10 +2,18 @@
 
 #include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/status_macros.h"
+#include "server/access/jwt_verifier.h"
+#include "server/access/session_templates.h"
 #include "server/ops/span_exporter.h"
 #include "server/settings/limits.h"
 #include "server/settings/setting_value.h"

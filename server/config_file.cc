@@ -5,15 +5,22 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <set>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "core/llm/model_settings.h"
 #include "server/access/session_templates.h"
 #include "server/access/tenant_limits.h"
+#include "server/config.h"
+#include "server/printed_settings.h"
 #include "server/setting_table.h"
 #include "server/settings/model_config.h"
 #include "server/settings/setting_value.h"

@@ -1,15 +1,19 @@
 #include "server/dev.h"
 
-#include <arpa/inet.h>
+#include <asm-generic/socket.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "core/base/shell_word.h"
+#include "server/announcement.h"
+#include "server/command_line.h"
+#include "server/config.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,5 @@
 #include "server/dev.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -11,6 +10,11 @@
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/announcement.h"
+#include "server/command_line.h"
 
 namespace memoryd {
 namespace {

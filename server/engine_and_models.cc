@@ -4,11 +4,18 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
 
 #include "absl/random/random.h"
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/engine/engine.h"
+#include "core/llm/configured_models.h"
+#include "core/workers/worker_registry.h"
+#include "server/config.h"
 #include "server/live_settings.h"
 #include "server/rpc/handed_on.h"
 

@@ -2,7 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "absl/strings/str_join.h"
+#include "server/config.h"
 
 namespace memoryd {
 namespace {

@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <thread>
 
+#include "server/config.h"
+#include "server/http2/http2_server.h"
 #include "server/settings/limits.h"
+#include "server/settings/tls_files.h"
 
 namespace memoryd {
 namespace {

@@ -4,8 +4,19 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <map>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/llm/model_settings.h"
+#include "server/access/session_templates.h"
+#include "server/access/tenant_limits.h"
+#include "server/command_line.h"
+#include "server/config.h"
+#include "server/ops/call_log.h"
 
 namespace memoryd {
 namespace {

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <malloc.h>
+#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -12,17 +13,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "cli/program.h"
 #include "cli/run.h"
 #include "core/base/error_cause.h"
 #include "core/base/server_command.h"
 #include "core/base/status_macros.h"
 #include "core/model/time_zone.h"
+#include "core/storage/store.h"
 #include "server/access.h"
 #include "server/announcement.h"
 #include "server/command_line.h"
+#include "server/config.h"
 #include "server/dev.h"
 #include "server/exposure.h"
 #include "server/migrated_store.h"

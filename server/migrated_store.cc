@@ -1,13 +1,20 @@
 #include "server/migrated_store.h"
 
+#include <signal.h>
 #include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <ctime>
+#include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error_cause.h"
+#include "core/storage/store.h"
 #include "core/storage/stores.h"
+#include "server/config.h"
+#include "server/start_watch.h"
 
 namespace memoryd {
 namespace {

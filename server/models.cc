@@ -1,6 +1,14 @@
 #include "server/models.h"
 
+#include <memory>
+#include <string_view>
 #include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/llm/configured_models.h"
+#include "core/llm/model.h"
 
 namespace memoryd {
 namespace {

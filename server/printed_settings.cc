@@ -6,6 +6,9 @@
 
 #include <cstddef>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "server/access/session_templates.h"
 #include "server/access/tenant_limits.h"

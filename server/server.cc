@@ -4,11 +4,15 @@
 #include <google/protobuf/unknown_field_set.h>
 #include <malloc.h>
 #include <prometheus/collectable.h>
+#include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -16,18 +20,42 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/retrieval/word_vectors.h"
+#include "core/storage/observed_store.h"
 #include "core/storage/stores.h"
 #include "core/tokens/token_counter.h"
+#include "server/access.h"
+#include "server/announcement.h"
+#include "server/command_line.h"
+#include "server/config.h"
+#include "server/engine_and_models.h"
 #include "server/http/http_server.h"
+#include "server/http2/http2_server.h"
 #include "server/listener_options.h"
+#include "server/live_settings.h"
 #include "server/migrated_store.h"
+#include "server/ops/audit_log.h"
 #include "server/ops/build_info.h"
+#include "server/ops/log.h"
+#include "server/ops/memory_watch.h"
 #include "server/ops/metrics.h"
+#include "server/ops/model_usage.h"
+#include "server/ops/span_exporter.h"
+#include "server/rpc/health_monitor.h"
 #include "server/rpc/parse_request.h"
+#include "server/rpc/server_service.h"
+#include "server/rpc/services.h"
+#include "server/rpc/subject_gate.h"
+#include "server/rpc/unary_call.h"
 #include "server/setting_table.h"
+#include "server/start_watch.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

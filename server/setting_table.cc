@@ -9,11 +9,16 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
+#include <string>
 #include <system_error>
 #include <vector>
 
+#include "core/model/session_config.h"
 #include "core/storage/stores.h"
+#include "server/access/tenant_limits.h"
 #include "server/binary_path.h"
+#include "server/config.h"
 #include "server/settings/addresses.h"
 #include "server/settings/limits.h"
 #include "server/settings/setting_value.h"

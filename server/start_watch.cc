@@ -1,5 +1,10 @@
 #include "server/start_watch.h"
 
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <string>
 #include <utility>
 
 namespace memoryd {

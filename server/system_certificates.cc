@@ -1,11 +1,13 @@
 #include "server/system_certificates.h"
 
 #include <openssl/x509.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <span>
 #include <system_error>
 
 namespace memoryd {

@@ -1,6 +1,7 @@
 #include "server/system_certificates.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <array>
 #include <cstdlib>

@@ -2,7 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "absl/strings/cord.h"
+#include "core/base/field_path.h"
 
 namespace memoryd {
 namespace {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/strings/cord.h"
 
 namespace memoryd {

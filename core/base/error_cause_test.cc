@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 
 namespace memoryd {

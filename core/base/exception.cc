@@ -3,6 +3,8 @@
 #include <exception>
 #include <string>
 
+#include "absl/status/status.h"
+
 namespace memoryd {
 
 absl::Status CaughtException() {

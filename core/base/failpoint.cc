@@ -1,5 +1,7 @@
 #include "core/base/failpoint.h"
 
+#include <string_view>
+
 namespace memoryd {
 
 void ReachFailpoint(std::string_view /*name*/) {}

@@ -1,5 +1,7 @@
 #include "core/base/field_path.h"
 
+#include <string>
+
 namespace memoryd {
 
 std::string FieldPath::ToString() const {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <chrono>
+#include <cstdint>
 #include <thread>
+#include <vector>
 
 namespace memoryd {
 namespace {

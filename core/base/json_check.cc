@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
-#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
 #include "fmt/format.h"

@@ -1,5 +1,6 @@
 #include "core/base/json_check.h"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 

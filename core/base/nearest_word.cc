@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace memoryd {
 namespace {

@@ -2,7 +2,10 @@
 
 #include <openssl/evp.h>
 
+#include <cstddef>
 #include <memory>
+#include <string>
+#include <string_view>
 
 namespace memoryd {
 

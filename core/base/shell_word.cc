@@ -1,6 +1,7 @@
 #include "core/base/shell_word.h"
 
 #include <algorithm>
+#include <string>
 
 namespace memoryd {
 namespace {

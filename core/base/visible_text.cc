@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <iterator>
 #include <span>
+#include <string_view>
 
 #include "core/base/unicode_tables.h"
 #include "core/base/utf8_decode.h"

@@ -2,6 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "core/base/utf8_decode.h"
 #include "core/blocks/block_text.h"

@@ -1,9 +1,22 @@
 #include "core/blocks/block.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/overloaded.h"
 #include "core/blocks/block_knowledge.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/summary_block.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

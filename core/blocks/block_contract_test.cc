@@ -3,17 +3,30 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
+#include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entity_block.h"
+#include "core/blocks/entry_log.h"
+#include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/worker_blocks.h"
+#include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

@@ -3,13 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
+#include "core/blocks/entry_search.h"
+#include "core/llm/model.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

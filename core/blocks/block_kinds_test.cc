@@ -5,10 +5,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_traits.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_text.h"
+#include "core/blocks/summary_block.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

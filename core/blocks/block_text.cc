@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <initializer_list>
 #include <iterator>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/base/utf8_decode.h"
 #include "core/base/visible_text.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "core/base/json_check.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

@@ -4,13 +4,27 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/blocks/fact_changes.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

@@ -4,19 +4,35 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/answer_text.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/latest_state.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/model_answer.h"
 #include "core/blocks/model_calls.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <random>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/blocks/block_text.h"
+#include "core/model/job.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

@@ -2,11 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/entry_log.h"
+#include "core/blocks/entry_search.h"
+#include "core/blocks/vector_entry.h"
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

@@ -6,13 +6,23 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
+#include "core/blocks/entry_search.h"
+#include "core/blocks/vector_entry.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 
 namespace memoryd {
 namespace {

@@ -1,10 +1,17 @@
 #include "core/blocks/entry_log.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
 #include <utility>
+#include <vector>
+
+#include "core/blocks/vector_entry.h"
 
 namespace memoryd {
 namespace {

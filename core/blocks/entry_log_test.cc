@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <vector>
+
+#include "core/blocks/vector_entry.h"
 
 namespace memoryd {
 namespace {

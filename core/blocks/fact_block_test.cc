@@ -1,12 +1,16 @@
-#include "core/blocks/fact_block.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "core/blocks/block.h"
 #include "core/blocks/fact_state.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

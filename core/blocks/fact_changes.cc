@@ -1,13 +1,22 @@
 #include "core/blocks/fact_changes.h"
 
 #include <algorithm>
-#include <iterator>
+#include <cstddef>
+#include <cstdint>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_text.h"
 
 namespace memoryd {
 namespace {

@@ -3,14 +3,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_text.h"
 
 namespace memoryd {
 namespace {

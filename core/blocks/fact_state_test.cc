@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "core/blocks/fact_text.h"
 #include "core/model/job.h"
 

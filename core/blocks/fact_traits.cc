@@ -1,15 +1,29 @@
 #include "core/blocks/fact_traits.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/fact_block.h"
+#include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/fact_ttl.h"
 #include "core/blocks/memory_text.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

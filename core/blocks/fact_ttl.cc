@@ -1,7 +1,12 @@
 #include "core/blocks/fact_ttl.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
+
+#include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
 
 namespace memoryd {
 namespace {

@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/blocks/block_traits.h"
+#include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

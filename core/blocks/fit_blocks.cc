@@ -2,11 +2,21 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/known_tokens.h"
+#include "core/blocks/memory_text.h"
+#include "core/model/session_config.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

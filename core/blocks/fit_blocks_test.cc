@@ -3,12 +3,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/memory_text.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
+#include "core/tokens/token_counter.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

@@ -3,11 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/error.h"
+#include "core/blocks/block.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

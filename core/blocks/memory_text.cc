@@ -3,15 +3,26 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/media_url.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
 #include "core/tokens/python_repr.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

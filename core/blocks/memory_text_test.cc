@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "core/blocks/media_url.h"
+#include "absl/status/status.h"
+#include "core/blocks/block.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

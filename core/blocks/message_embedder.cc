@@ -2,12 +2,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/model_answer.h"
+#include "core/blocks/model_calls.h"
 #include "core/blocks/reasoning.h"
 #include "core/blocks/vector_entry.h"
+#include "core/llm/model.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/model/trace_context.h"
+#include "core/model/usage_count.h"
 
 namespace memoryd {
 namespace {

@@ -2,12 +2,25 @@
 
 #include <gmock/gmock.h>
 
-#include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "core/base/error.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/vector_entry.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/usage_count.h"
 #include "tests/support/block_fixture.h"
+#include "tests/support/fake_models.h"
 
 namespace memoryd {
 namespace {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_replace.h"
@@ -10,6 +12,8 @@
 #include "core/blocks/block_text.h"
 #include "core/blocks/fact_text.h"
 #include "core/blocks/reasoning.h"
+#include "core/llm/model.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

@@ -4,11 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/blocks/entity_block.h"
+#include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/fact_text.h"
 #include "core/blocks/reasoning.h"
 #include "core/blocks/summary_block.h"

@@ -4,14 +4,27 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/error.h"
+#include "core/base/histogram.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/model_answer.h"
+#include "core/llm/model.h"
+#include "core/model/body_reader.h"
 #include "core/model/time_zone.h"
 
 namespace memoryd {

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/blocks/block.h"
+#include "core/model/session_config.h"
 #include "core/model/time_zone.h"
 #include "tests/support/block_fixture.h"
 

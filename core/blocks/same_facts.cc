@@ -5,10 +5,15 @@
 #include <cstddef>
 #include <iterator>
 #include <numeric>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
 #include "core/base/utf8_decode.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_text.h"
 
 namespace memoryd {
 namespace {

@@ -10,6 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_text.h"
+
 namespace memoryd {
 namespace {
 

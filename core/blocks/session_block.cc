@@ -3,15 +3,25 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/other_sessions.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

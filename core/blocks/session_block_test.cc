@@ -1,8 +1,19 @@
-#include "core/blocks/session_block.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
+#include "core/blocks/block_traits.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

@@ -2,15 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_options.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/known_tokens.h"
 #include "core/blocks/memory_text.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

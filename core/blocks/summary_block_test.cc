@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <random>
 #include <string>
 
+#include "absl/status/status.h"
+#include "core/model/job.h"
 #include "tests/support/block_fixture.h"
 
 namespace memoryd {

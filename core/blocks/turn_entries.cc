@@ -4,12 +4,18 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/blocks/block.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/model_answer.h"
+#include "core/blocks/vector_entry.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,11 @@
 #include "core/blocks/usage_state.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "core/model/job.h"
 
 namespace memoryd {
 

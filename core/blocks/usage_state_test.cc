@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
+
+#include "core/model/job.h"
 
 namespace memoryd {
 namespace {

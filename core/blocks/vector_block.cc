@@ -7,16 +7,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/entry_search.h"
 #include "core/blocks/latest_state.h"
@@ -25,7 +32,12 @@
 #include "core/blocks/model_calls.h"
 #include "core/blocks/turn_entries.h"
 #include "core/blocks/vector_entry.h"
+#include "core/llm/model.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/model/usage_count.h"
 #include "core/tokens/python_repr.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

@@ -1,17 +1,26 @@
-#include "core/blocks/vector_block.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/vector_entry.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
+#include "tests/support/fake_models.h"
 
 namespace memoryd {
 namespace {

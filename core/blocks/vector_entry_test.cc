@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <random>
 #include <string>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

@@ -1,12 +1,23 @@
 #include "core/blocks/worker_block.h"
 
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
+#include "core/blocks/block_traits.h"
 #include "core/blocks/model_calls.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/model/usage_count.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

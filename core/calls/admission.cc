@@ -1,6 +1,17 @@
 #include "core/calls/admission.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/base/mutex.h"
 
 namespace memoryd {
 namespace {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace memoryd {

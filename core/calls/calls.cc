@@ -1,5 +1,18 @@
 #include "core/calls/calls.h"
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/calls/call_end.h"
+#include "core/calls/executor.h"
+
 namespace memoryd {
 
 absl::Status NobodyWaits() { return absl::CancelledError("nobody waits for the call any more"); }

@@ -7,7 +7,11 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/calls/engine_stats.h"
+#include "core/calls/executor.h"
 
 namespace memoryd {
 namespace {

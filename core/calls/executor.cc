@@ -1,7 +1,15 @@
 #include "core/calls/executor.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
+#include <thread>
+#include <tuple>
 #include <utility>
+
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/calls/tenant_queue.h"
 
 namespace memoryd {
 

@@ -3,9 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 #include <memory>
 #include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "core/base/histogram.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,13 @@
 #include "core/calls/pending_calls.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "core/base/mutex.h"
 
 namespace memoryd {
 namespace {

@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <map>
 #include <new>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace memoryd {
 namespace {

@@ -1,8 +1,34 @@
 // The bound on what a session has in short-term memory, and sessions that were stored above it.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/engine/engine.h"
+#include "core/lifecycle/session_fork.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,22 @@
 #include "core/engine/engine.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block_kinds.h"
+#include "core/lifecycle/sweeper.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/quotas.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,31 @@
 // What a block knows, and undoing a change of it while jobs run.
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/blocks/fact_state.h"
 #include "core/engine/engine.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/block_view.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/commands/facts.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/held_models.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

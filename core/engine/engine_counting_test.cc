@@ -3,12 +3,24 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/engine/engine.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -1,12 +1,32 @@
 // Nobody waits for an embedder that takes its time.
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstddef>
 #include <deque>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/engine/engine.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/storage/stores.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_models.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -2,14 +2,42 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <iterator>
+#include <memory>
 #include <random>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
 #include "core/blocks/vector_entry.h"
 #include "core/engine/engine.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/block_view.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
+#include "tests/support/engine_fixture.h"
 #include "tests/support/fake_models.h"
 #include "tests/support/swept_engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

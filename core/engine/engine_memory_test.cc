@@ -1,12 +1,34 @@
 // What the engine holds for callers, and that nothing stays counted.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <optional>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/engine/engine.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/context.h"
+#include "core/storage/store.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/held_models.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

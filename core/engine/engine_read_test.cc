@@ -1,11 +1,31 @@
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
 #include <map>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/engine/engine.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/reads/page.h"
+#include "core/reads/session_reads.h"
+#include "core/sessions/session_info.h"
+#include "core/storage/stores.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -2,11 +2,31 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
 #include <new>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/calls/call_end.h"
 #include "core/engine/engine.h"
+#include "core/lifecycle/attached_sessions.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

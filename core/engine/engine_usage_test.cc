@@ -1,10 +1,32 @@
 // What models take for sessions: counted, stored with them, and not taken beyond a budget.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
 #include "core/blocks/usage_state.h"
 #include "core/engine/engine.h"
+#include "core/lifecycle/session_fork.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
 #include "tests/support/fake_models.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -1,11 +1,23 @@
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstddef>
+#include <future>
 #include <set>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/engine/engine.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -5,15 +5,39 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_knowledge.h"
 #include "core/blocks/block_options.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/block_traits.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/memory_text.h"
 #include "core/blocks/static_block.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/block_view.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/writes/commands/facts.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/write.h"
+#include "tests/support/engine_fixture.h"
 #include "tests/support/swept_engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -6,17 +6,24 @@
 #include <array>
 #include <charconv>
 #include <compare>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
 #include "core/items/item_rules.h"
 
 namespace memoryd {

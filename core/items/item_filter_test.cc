@@ -4,9 +4,14 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+
+#include "absl/status/status.h"
+#include "core/items/item.h"
 
 namespace memoryd {
 namespace {

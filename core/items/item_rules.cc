@@ -4,12 +4,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
+#include "core/base/json_check.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
 #include "core/base/visible_text.h"
+#include "core/items/item.h"
 
 namespace memoryd {
 namespace {

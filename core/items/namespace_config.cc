@@ -1,9 +1,13 @@
 #include "core/items/namespace_config.h"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <utility>
 
-#include "core/base/error.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 
 namespace memoryd {
 namespace {

@@ -3,12 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/items/item_rules.h"
+#include "core/items/namespace_path.h"
 
 namespace memoryd {
 namespace {

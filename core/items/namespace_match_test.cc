@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "core/items/namespace_path.h"
 
 namespace memoryd {
 namespace {

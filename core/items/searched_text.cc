@@ -4,11 +4,14 @@
 #include <charconv>
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "core/base/json_check.h"
+#include "core/items/item.h"
 #include "core/items/item_rules.h"
 
 namespace memoryd {

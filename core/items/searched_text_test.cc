@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+
+#include "core/items/item.h"
 
 namespace memoryd {
 namespace {

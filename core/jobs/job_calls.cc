@@ -1,11 +1,25 @@
 #include "core/jobs/job_calls.h"
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_reader.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/jobs.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

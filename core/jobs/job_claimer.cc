@@ -1,8 +1,17 @@
 #include "core/jobs/job_claimer.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
 #include <iterator>
 #include <utility>
+#include <vector>
+
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/jobs/job_queue.h"
+#include "core/model/job.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

@@ -4,13 +4,22 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/calls/engine_stats.h"
+#include "core/model/job.h"
+#include "core/storage/store.h"
 #include "tests/support/faulty_store.h"
 #include "tests/support/memory_store.h"
 

@@ -3,14 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/message_embedder.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -1,8 +1,16 @@
 #include "core/jobs/job_queue.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "core/blocks/embedding_state.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
 
 namespace memoryd {
 namespace {

@@ -4,14 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <random>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/blocks/embedding_state.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
 
 namespace memoryd {
 namespace {

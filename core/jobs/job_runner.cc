@@ -1,14 +1,34 @@
 #include "core/jobs/job_runner.h"
 
-#include <algorithm>
-#include <iterator>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/blocks/block.h"
 #include "core/blocks/vector_entry.h"
+#include "core/jobs/job_input.h"
+#include "core/jobs/retry_policy.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/model/trace_context.h"
+#include "core/model/usage_count.h"
+#include "core/sessions/session_cache.h"
+#include "core/writes/commands/jobs.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -1,8 +1,21 @@
 #include "core/jobs/job_waiters.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <iterator>
+#include <map>
+#include <memory>
 #include <set>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/calls/pending_calls.h"
+#include "core/model/job.h"
+#include "core/sessions/session_cache.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

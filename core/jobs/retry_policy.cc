@@ -3,10 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/job.h"
 
 namespace memoryd {
 namespace {

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <limits>
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/jobs/job_settings.h"
+#include "core/model/job.h"
 
 namespace memoryd {
 namespace {

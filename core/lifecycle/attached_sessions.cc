@@ -6,12 +6,24 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/mutex.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_traits.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_cache.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -1,14 +1,23 @@
 #include "core/lifecycle/entry_sweep.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
 #include "core/blocks/vector_entry.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -1,8 +1,25 @@
 #include "core/lifecycle/lifecycle_calls.h"
 
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
+#include "core/calls/calls.h"
+#include "core/calls/executor.h"
+#include "core/lifecycle/session_fork.h"
+#include "core/lifecycle/session_import.h"
+#include "core/lifecycle/subject_erase.h"
+#include "core/model/session_config.h"
+#include "core/model/session_template.h"
+#include "core/sessions/session_cache.h"
+#include "core/writes/commands/sessions.h"
 #include "core/writes/draft/requested_config.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

@@ -1,13 +1,36 @@
 #include "core/lifecycle/namespace_calls.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/calls/admission.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/calls/executor.h"
+#include "core/items/item.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/lifecycle/namespace_import.h"
 #include "core/reads/item_reads.h"
 #include "core/reads/item_view.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
+#include "core/writes/items/item_call.h"
+#include "core/writes/items/item_quota.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,25 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
+#include "core/engine/engine.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/writes/items/item_call.h"
+#include "core/writes/quotas.h"
 #include "tests/support/engine_fixture.h"
 
 namespace memoryd {

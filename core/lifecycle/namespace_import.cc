@@ -4,12 +4,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
+#include "core/items/item.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

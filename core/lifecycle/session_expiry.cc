@@ -1,18 +1,36 @@
 #include "core/lifecycle/session_expiry.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/lifecycle/entry_sweep.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/sweep.h"
 #include "core/writes/message_lookup.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -3,9 +3,38 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <iterator>
+#include <memory>
 #include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/engine/engine.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/page.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/write.h"
+#include "tests/support/engine_fixture.h"
 #include "tests/support/swept_engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -3,17 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
-#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/calls/call_end.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/staged.h"
 #include "core/writes/message_lookup.h"
 #include "core/writes/staged_write.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -2,17 +2,34 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
 #include "core/policy/units.h"
+#include "core/writes/commands/staged.h"
 #include "core/writes/draft/message_ledger.h"
 #include "core/writes/draft/requested_config.h"
+#include "core/writes/incoming.h"
+#include "core/writes/staged_write.h"
+#include "core/writes/token_counting.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -1,11 +1,28 @@
 #include "core/lifecycle/subject_erase.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
 #include "core/calls/call_end.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

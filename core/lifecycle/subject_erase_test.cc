@@ -2,9 +2,28 @@
 
 #include <gmock/gmock.h>
 
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
+#include "core/items/namespace_path.h"
+#include "core/model/session.h"
+#include "core/sessions/session.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

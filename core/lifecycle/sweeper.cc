@@ -1,7 +1,14 @@
 #include "core/lifecycle/sweeper.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <utility>
+
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -6,8 +6,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

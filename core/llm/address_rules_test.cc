@@ -5,6 +5,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "absl/status/status.h"
+
 namespace memoryd {
 namespace {
 

@@ -2,12 +2,27 @@
 
 #include <fmt/format.h>
 
-#include <utility>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "absl/random/random.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "core/llm/http_client.h"
+#include "core/llm/model.h"
+#include "core/llm/model_settings.h"
+#include "core/llm/model_stats.h"
+#include "core/llm/openai_client.h"
+#include "core/llm/retry.h"
 
 namespace memoryd {
 namespace {

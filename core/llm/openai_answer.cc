@@ -2,14 +2,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/llm/model.h"
 #include "core/llm/openai_protocol.h"
+#include "core/model/job.h"
 
 namespace memoryd {
 namespace {

@@ -3,13 +3,28 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "core/llm/http_client.h"
+#include "core/llm/model.h"
+#include "core/llm/model_settings.h"
 #include "core/llm/openai_protocol.h"
+#include "core/llm/retry.h"
 
 namespace memoryd {
 namespace {

@@ -3,17 +3,36 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/llm/configured_models.h"
+#include "core/llm/model.h"
+#include "core/llm/model_settings.h"
+#include "core/llm/model_stats.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/model/trace_context.h"
 #include "tests/support/fake_certificate.h"
 #include "tests/support/fake_http_server.h"
 

@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "core/llm/model.h"
+#include "core/llm/model_settings.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

@@ -1,12 +1,19 @@
 #include <algorithm>
 #include <cctype>
-#include <cstdint>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
+#include "core/llm/model.h"
+#include "core/llm/model_settings.h"
 #include "core/llm/openai_protocol.h"
+#include "core/model/body_reader.h"
 
 namespace memoryd {
 namespace {

@@ -4,8 +4,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <random>
+#include <string_view>
+#include <system_error>
 
 #include "core/base/mutex.h"
 

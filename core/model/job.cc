@@ -3,6 +3,12 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "core/model/session.h"
 
 namespace memoryd {
 

@@ -4,10 +4,13 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
 #include <new>
-#include <utility>
+#include <optional>
+#include <string_view>
+#include <system_error>
 
 namespace memoryd {
 namespace {

@@ -4,9 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <optional>
-#include <utility>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

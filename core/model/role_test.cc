@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <vector>
+
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

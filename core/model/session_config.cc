@@ -4,16 +4,28 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
+#include "absl/time/time.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/message.h"
+#include "core/model/ranking_options.h"
 #include "core/model/role.h"
+#include "core/model/time_zone.h"
 
 namespace memoryd {
 

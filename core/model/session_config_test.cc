@@ -4,10 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/base/error.h"
+#include "core/model/ranking_options.h"
 
 namespace memoryd {
 namespace {

@@ -1,11 +1,18 @@
 #include "core/model/time_zone.h"
 
+#include <stdlib.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <system_error>
 
-#include "core/base/error.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace memoryd {
 namespace {

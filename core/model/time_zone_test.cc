@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "core/model/session_config.h"
 
 namespace memoryd {

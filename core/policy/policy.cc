@@ -1,10 +1,14 @@
 #include "core/policy/policy.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <span>
-#include <utility>
+#include <vector>
 
+#include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/policy/active_view.h"
 #include "core/policy/units.h"
 
 namespace memoryd {

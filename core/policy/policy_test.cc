@@ -5,12 +5,18 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
 #include <optional>
 #include <random>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/policy/active_view.h"
 
 namespace memoryd {
 namespace {

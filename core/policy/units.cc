@@ -1,9 +1,14 @@
 #include "core/policy/units.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
+
+#include "core/model/message.h"
+#include "core/policy/active_view.h"
 
 namespace memoryd {
 namespace {

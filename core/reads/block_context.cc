@@ -1,15 +1,29 @@
 #include "core/reads/block_context.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <numeric>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/fit_blocks.h"
 #include "core/blocks/memory_text.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/model/usage_count.h"
 #include "core/reads/compose.h"
+#include "core/reads/context.h"
 
 namespace memoryd {
 namespace {

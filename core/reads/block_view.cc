@@ -1,10 +1,18 @@
 #include "core/reads/block_view.h"
 
+#include <cstdint>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/vector_entry.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

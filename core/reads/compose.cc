@@ -1,9 +1,16 @@
 #include "core/reads/compose.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/policy/active_view.h"
 #include "core/policy/policy.h"
+#include "core/sessions/session.h"
 
 namespace memoryd {
 namespace {

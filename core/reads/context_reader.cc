@@ -1,9 +1,27 @@
 #include "core/reads/context_reader.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/calls/executor.h"
+#include "core/model/session.h"
+#include "core/model/trace_context.h"
 #include "core/reads/block_context.h"
 #include "core/reads/compose.h"
+#include "core/reads/context.h"
+#include "core/sessions/session.h"
+#include "core/sessions/session_cache.h"
 #include "core/sessions/session_errors.h"
 
 namespace memoryd {

@@ -1,8 +1,18 @@
 #include <gmock/gmock.h>
 
+#include <future>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
+#include "core/items/namespace_match.h"
+#include "core/items/namespace_path.h"
 #include "core/reads/item_reads.h"
+#include "core/storage/item_batch.h"
 #include "tests/support/engine_fixture.h"
 
 namespace memoryd {

@@ -1,11 +1,27 @@
 #include "core/reads/item_reads.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/items/item.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/reads/item_search.h"
+#include "core/reads/item_view.h"
+#include "core/storage/item_store.h"
 
 namespace memoryd {
 namespace {

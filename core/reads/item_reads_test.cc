@@ -2,7 +2,26 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
 #include "core/base/field_path.h"
+#include "core/base/memory_budget.h"
+#include "core/engine/engine.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/reads/item_search.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "tests/support/engine_fixture.h"
 
 namespace memoryd {

@@ -2,17 +2,32 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
 #include "core/calls/call_end.h"
+#include "core/items/item.h"
 #include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
 #include "core/items/searched_text.h"
+#include "core/model/ranking_options.h"
 #include "core/reads/item_reads.h"
+#include "core/reads/item_view.h"
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
-#include "core/writes/items/item_call.h"
+#include "core/retrieval/word_vectors.h"
+#include "core/storage/item_store.h"
 
 namespace memoryd {
 namespace {

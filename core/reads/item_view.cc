@@ -2,10 +2,21 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_store.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,20 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "tests/support/engine_fixture.h"
 
 namespace memoryd {

@@ -2,11 +2,22 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/sessions/session_info.h"
 
 namespace memoryd {
 namespace {

@@ -2,6 +2,16 @@
 
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/sessions/session_info.h"
 #include "tests/support/plain_body_reader.h"
 
 namespace memoryd {

@@ -1,12 +1,23 @@
 #include "core/reads/page.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

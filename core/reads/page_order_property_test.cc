@@ -4,15 +4,29 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
-#include <limits>
+#include <memory>
 #include <random>
+#include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include "core/base/error.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/message_filter.h"
 #include "core/reads/page.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/contents.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -1,12 +1,31 @@
 #include "core/reads/session_reads.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block_knowledge.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/block_view.h"
+#include "core/reads/page.h"
+#include "core/sessions/session_blocks.h"
+#include "core/sessions/session_cache.h"
 #include "core/sessions/session_errors.h"
+#include "core/sessions/session_info.h"
+#include "core/sessions/session_reader.h"
+#include "core/storage/store.h"
 #include "core/writes/message_lookup.h"
 
 namespace memoryd {

@@ -4,15 +4,42 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
 #include <optional>
 #include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
+#include "core/blocks/embedding_state.h"
 #include "core/blocks/message_embedder.h"
-#include "core/reads/page.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session_config.h"
+#include "core/recall/searched_session.h"
 #include "core/recall/session_search.h"
+#include "core/retrieval/search.h"
+#include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/jobs.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/write.h"
 #include "tests/support/block_fixture.h"
+#include "tests/support/fake_models.h"
 #include "tests/support/search_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

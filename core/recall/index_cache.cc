@@ -1,6 +1,18 @@
 #include "core/recall/index_cache.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <memory>
+#include <string>
+
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
+#include "core/model/body_reader.h"
+#include "core/model/session.h"
+#include "core/recall/searched_session.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

@@ -2,9 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
+#include "core/base/memory_budget.h"
+#include "core/model/session.h"
+#include "core/recall/searched_session.h"
+#include "core/storage/store.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/plain_body_reader.h"
 

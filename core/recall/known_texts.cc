@@ -1,10 +1,20 @@
 #include "core/recall/known_texts.h"
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
+#include <variant>
+#include <vector>
 
 #include "core/base/overloaded.h"
-#include "core/blocks/block_knowledge.h"
+#include "core/blocks/block.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
+#include "core/model/job.h"
+#include "core/retrieval/search.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 std::string KnownText::text() const {

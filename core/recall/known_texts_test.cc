@@ -3,8 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_knowledge.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/memory_text.h"
+#include "core/blocks/summary_block.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/retrieval/search.h"
 
 namespace memoryd {
 namespace {

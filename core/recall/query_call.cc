@@ -4,18 +4,36 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/message_embedder.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session.h"
 #include "core/model/usage_count.h"
 #include "core/reads/block_context.h"
+#include "core/recall/known_texts.h"
+#include "core/recall/recall.h"
+#include "core/recall/search_call.h"
+#include "core/recall/searched_session.h"
+#include "core/recall/session_search.h"
+#include "core/sessions/session_info.h"
+#include "core/sessions/session_reader.h"
+#include "core/writes/commands/jobs.h"
 #include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 namespace {

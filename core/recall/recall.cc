@@ -1,16 +1,34 @@
 #include "core/recall/recall.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/blocks/block_traits.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session_config.h"
+#include "core/recall/known_texts.h"
+#include "core/recall/searched_session.h"
+#include "core/recall/session_search.h"
+#include "core/recall/update_context.h"
+#include "core/retrieval/search.h"
+#include "core/sessions/session_info.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -3,9 +3,26 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/session_config.h"
+#include "core/recall/recent_recalls.h"
+#include "core/recall/session_search.h"
+#include "core/recall/update_context.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/commands/put_set_reset.h"
 #include "tests/support/search_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

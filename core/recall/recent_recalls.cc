@@ -2,10 +2,19 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/base/mutex.h"
 #include "core/base/sha256.h"
+#include "core/model/session.h"
+#include "core/recall/update_context.h"
 
 namespace memoryd {
 namespace {

@@ -4,6 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+
+#include "core/model/session.h"
+#include "core/recall/update_context.h"
+
 namespace memoryd {
 namespace {
 

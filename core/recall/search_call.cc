@@ -1,12 +1,27 @@
 #include "core/recall/search_call.h"
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/memory_text.h"
+#include "core/calls/calls.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/recall/known_texts.h"
+#include "core/recall/session_search.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_info.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

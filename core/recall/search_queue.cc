@@ -1,6 +1,11 @@
 #include "core/recall/search_queue.h"
 
+#include <memory>
 #include <utility>
+
+#include "core/base/mutex.h"
+#include "core/calls/executor.h"
+#include "core/sessions/session_cache.h"
 
 namespace memoryd {
 

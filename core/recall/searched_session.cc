@@ -1,12 +1,31 @@
 #include "core/recall/searched_session.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/vector_entry.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/reads/message_filter.h"
+#include "core/recall/known_texts.h"
+#include "core/retrieval/search.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

@@ -1,15 +1,34 @@
 #include "core/recall/session_search.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session.h"
+#include "core/reads/message_filter.h"
+#include "core/recall/known_texts.h"
+#include "core/recall/searched_session.h"
 #include "core/retrieval/passages.h"
+#include "core/retrieval/search.h"
+#include "core/retrieval/word_vectors.h"
+#include "core/storage/store.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

@@ -4,10 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/model/session_config.h"
 #include "core/recall/session_search.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/search_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

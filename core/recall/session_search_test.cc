@@ -3,9 +3,25 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/mutex.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/put_set_reset.h"
 #include "tests/support/search_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -5,12 +5,24 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <iterator>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/sha256.h"
 #include "core/blocks/block_text.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session_config.h"
 #include "core/model/time_zone.h"
 #include "core/tokens/python_repr.h"
 

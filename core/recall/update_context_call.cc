@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -9,10 +10,22 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_traits.h"
 #include "core/blocks/memory_text.h"
+#include "core/calls/call_end.h"
+#include "core/calls/calls.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/recall/recall.h"
+#include "core/recall/search_call.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_info.h"
+#include "core/tokens/token_counter.h"
 
 namespace memoryd {
 namespace {

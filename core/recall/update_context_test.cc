@@ -4,8 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <optional>
 #include <random>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
+#include <cstddef>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/base/utf8_decode.h"
 #include "core/retrieval/terms.h"
 

@@ -1,9 +1,12 @@
 // Words that find others like them, by the table of vectors that the server has.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <string>
 
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

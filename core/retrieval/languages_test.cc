@@ -3,12 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/model/ranking_options.h"
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

@@ -1,7 +1,13 @@
 #include "core/retrieval/message_embeddings.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
 #include "core/retrieval/heap_bytes.h"
 #include "core/retrieval/make_room.h"
+#include "core/retrieval/quantized_vectors.h"
 #include "core/retrieval/word_vectors.h"
 
 namespace memoryd {

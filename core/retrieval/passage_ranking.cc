@@ -1,11 +1,16 @@
 #include "core/retrieval/passage_ranking.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
+#include <string_view>
+#include <vector>
 
 #include "core/retrieval/terms.h"
 #include "core/retrieval/text_vectors.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,9 @@
 #include "core/retrieval/passages.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string_view>
+#include <vector>
 
 namespace memoryd {
 namespace {

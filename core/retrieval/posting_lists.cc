@@ -1,5 +1,10 @@
 #include "core/retrieval/posting_lists.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "core/retrieval/heap_bytes.h"
 #include "core/retrieval/make_room.h"
 

@@ -1,13 +1,18 @@
 // Rankings as tests/retrieval/make_golden.py has written them down, from a program of its own.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "core/model/ranking_options.h"
+#include "core/retrieval/quantized_vectors.h"
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

@@ -3,16 +3,30 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
+#include "core/model/ranking_options.h"
 #include "core/model/time_zone.h"
 #include "core/retrieval/heap_bytes.h"
 #include "core/retrieval/make_room.h"
 #include "core/retrieval/passage_ranking.h"
 #include "core/retrieval/passages.h"
+#include "core/retrieval/posting_lists.h"
+#include "core/retrieval/search.h"
+#include "core/retrieval/terms.h"
 #include "core/retrieval/thread_likenesses.h"
 #include "core/retrieval/top_hits.h"
+#include "core/retrieval/vocabulary.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <random>
 #include <set>
@@ -12,6 +14,8 @@
 #include <tuple>
 #include <vector>
 
+#include "core/model/ranking_options.h"
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
 #include "core/retrieval/terms.h"
 

@@ -6,10 +6,17 @@
 #include <malloc.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "absl/time/time.h"
+#include "core/model/ranking_options.h"
+#include "core/retrieval/search.h"
 
 namespace memoryd {
 namespace {

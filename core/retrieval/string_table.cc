@@ -1,5 +1,10 @@
 #include "core/retrieval/string_table.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
 #include "core/retrieval/make_room.h"
 
 namespace memoryd {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
-#include <string>
+#include <string_view>
 #include <vector>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

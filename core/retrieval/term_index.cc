@@ -2,9 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
+#include "core/model/ranking_options.h"
 #include "core/retrieval/heap_bytes.h"
 #include "core/retrieval/make_room.h"
+#include "core/retrieval/posting_lists.h"
 
 namespace memoryd {
 

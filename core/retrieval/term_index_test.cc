@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <initializer_list>
 #include <string_view>
 #include <vector>
+
+#include "core/retrieval/posting_lists.h"
 
 namespace memoryd {
 namespace {

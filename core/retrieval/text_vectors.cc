@@ -1,9 +1,15 @@
 #include "core/retrieval/text_vectors.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/retrieval/heap_bytes.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

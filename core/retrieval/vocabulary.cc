@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "core/retrieval/make_room.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

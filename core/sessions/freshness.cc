@@ -1,9 +1,18 @@
 #include "core/sessions/freshness.h"
 
+#include <cstddef>
+#include <memory>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/exception.h"
+#include "core/base/mutex.h"
+#include "core/model/session.h"
+#include "core/sessions/session.h"
+#include "core/sessions/session_cache.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

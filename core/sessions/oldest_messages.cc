@@ -1,7 +1,14 @@
 #include "core/sessions/oldest_messages.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/policy/active_view.h"
 #include "core/policy/units.h"
 
 namespace memoryd {

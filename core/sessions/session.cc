@@ -1,15 +1,25 @@
 #include "core/sessions/session.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/latest_state.h"
 #include "core/blocks/usage_state.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session.h"
 #include "core/policy/policy.h"
 #include "core/sessions/shared_config.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

@@ -1,11 +1,25 @@
 #include "core/sessions/session_blocks.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
+#include "core/blocks/block_kinds.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/message_embedder.h"
+#include "core/llm/model.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_cache.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

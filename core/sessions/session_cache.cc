@@ -1,6 +1,16 @@
 #include "core/sessions/session_cache.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <tuple>
+
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
+#include "core/model/session.h"
 
 namespace memoryd {
 namespace {

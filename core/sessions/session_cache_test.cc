@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
+#include "core/model/session.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/visible_text.h"
 

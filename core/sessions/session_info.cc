@@ -1,8 +1,15 @@
 #include "core/sessions/session_info.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

@@ -1,15 +1,30 @@
 #include "core/sessions/session_loader.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
-#include "core/sessions/session_errors.h"
+#include "core/calls/engine_stats.h"
+#include "core/calls/executor.h"
+#include "core/model/session.h"
+#include "core/sessions/freshness.h"
+#include "core/sessions/session.h"
+#include "core/sessions/session_cache.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

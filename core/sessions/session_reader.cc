@@ -1,6 +1,15 @@
 #include "core/sessions/session_reader.h"
 
+#include <functional>
+#include <memory>
 #include <utility>
+
+#include "absl/status/status.h"
+#include "core/base/mutex.h"
+#include "core/calls/calls.h"
+#include "core/calls/executor.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_info.h"
 
 namespace memoryd {
 

@@ -1,9 +1,19 @@
 #include "core/sessions/session_touches.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <unordered_map>
+#include <utility>
 #include <vector>
+
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_cache.h"
 
 namespace memoryd {
 namespace {

@@ -1,5 +1,15 @@
 #include "core/sessions/session_usage.h"
 
+#include <atomic>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "core/base/mutex.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+
 namespace memoryd {
 namespace {
 

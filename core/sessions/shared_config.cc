@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/blocks/block_traits.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

@@ -1,11 +1,16 @@
 #include "core/storage/checksum.h"
 
+#include <zconf.h>
 #include <zlib.h>
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

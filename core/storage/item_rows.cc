@@ -1,20 +1,30 @@
 #include "core/storage/item_rows.h"
 
 #include <fmt/format.h>
+#include <zconf.h>
 #include <zlib.h>
 
 #include <array>
 #include <bit>
 #include <charconv>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "absl/random/random.h"
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
 #include "core/storage/checksum.h"
+#include "core/storage/item_batch.h"
 
 namespace memoryd {
 namespace {

@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/items/item.h"
 #include "core/storage/checksum.h"
+#include "core/storage/item_batch.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,11 @@
 #include "core/storage/job_order.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/model/job.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

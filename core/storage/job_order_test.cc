@@ -3,6 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <vector>
+
+#include "core/model/job.h"
+#include "core/storage/store.h"
+
 namespace memoryd {
 namespace {
 

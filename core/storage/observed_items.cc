@@ -1,5 +1,21 @@
 #include "core/storage/observed_items.h"
 
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/storage/observed_store.h"
+
 namespace memoryd {
 namespace {
 

@@ -1,11 +1,30 @@
 #include "core/storage/observed_store.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/checksum.h"
 #include "core/storage/observed_items.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -2,11 +2,24 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <numeric>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
 #include "core/base/field_path.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/model/job.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
 #include "core/storage/stores.h"
 #include "tests/support/faulty_store.h"
 

@@ -3,6 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

@@ -4,11 +4,18 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/storage/postgres/postgres_store.h"
 #include "core/storage/sqlite/sqlite_store.h"
+#include "core/storage/store.h"
+#include "core/storage/store_url.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,12 @@
 #include "core/storage/tool_ids.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

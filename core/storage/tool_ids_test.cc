@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+
+#include "core/model/message.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "core/tokens/code_point_class.h"
 
 namespace memoryd {
 

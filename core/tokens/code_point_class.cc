@@ -7,6 +7,9 @@ namespace memoryd {
 namespace {
 
 constexpr std::uint32_t kRanges[] = {
+#include <cstddef>
+#include <cstdint>
+
 #include "core/tokens/code_point_table.inc"
 };
 

@@ -1,6 +1,6 @@
 #include "core/tokens/pretokenizer.h"
 
-#include <cstddef>
+#include "core/tokens/code_point_class.h"
 
 namespace memoryd {
 namespace {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/tokens/code_point_class.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

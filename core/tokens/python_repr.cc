@@ -18,6 +18,10 @@ namespace {
 
 constexpr char32_t kFirstTabled = 0xA0;
 constexpr std::uint32_t kPrintableChanges[] = {
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
 #include "core/tokens/python_printable_table.inc"
 };
 

@@ -1,5 +1,12 @@
 #include "core/workers/worker_call.h"
 
+#include <cstddef>
+#include <variant>
+#include <vector>
+
+#include "core/blocks/block.h"
+#include "core/model/body_reader.h"
+
 namespace memoryd {
 namespace {
 

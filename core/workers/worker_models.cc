@@ -3,8 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <memory>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/llm/model.h"
+#include "core/workers/worker_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,8 +1,27 @@
 #include "core/workers/worker_registry.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
+#include "core/blocks/block.h"
+#include "core/blocks/worker_blocks.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/workers/worker_call.h"
+#include "core/workers/worker_models.h"
 
 namespace memoryd {
 namespace {

@@ -4,13 +4,30 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <future>
 #include <limits>
-#include <optional>
+#include <memory>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
+#include "core/blocks/block.h"
 #include "core/blocks/worker_block.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/model/usage_count.h"
+#include "core/workers/worker_call.h"
 
 namespace memoryd {
 namespace {

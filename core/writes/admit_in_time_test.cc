@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 
 namespace memoryd {

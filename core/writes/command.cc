@@ -3,6 +3,12 @@
 #include <type_traits>
 #include <variant>
 
+#include "absl/status/status.h"
+#include "core/writes/command_traits.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/incoming.h"
+
 namespace memoryd {
 
 const CommandTraits& TraitsOf(const WriteCommand& command) {

@@ -8,6 +8,17 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "core/blocks/fact_changes.h"
+#include "core/writes/command_traits.h"
+#include "core/writes/commands/contents.h"
+#include "core/writes/commands/facts.h"
+#include "core/writes/commands/jobs.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/commands/staged.h"
+#include "core/writes/commands/sweep.h"
+#include "core/writes/found_messages.h"
 
 namespace memoryd {
 namespace {

@@ -1,14 +1,33 @@
 #include "core/writes/committer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/calls/tenant_queue.h"
+#include "core/model/job.h"
+#include "core/sessions/session_cache.h"
+#include "core/sessions/session_errors.h"
+#include "core/storage/store.h"
+#include "core/writes/command.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -2,10 +2,32 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
 #include <new>
+#include <optional>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
+#include "core/calls/engine_stats.h"
+#include "core/model/session.h"
+#include "core/sessions/session_cache.h"
+#include "core/storage/store.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/token_rules.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

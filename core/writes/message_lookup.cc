@@ -4,16 +4,36 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <set>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session.h"
+#include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/contents.h"
+#include "core/writes/commands/facts.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/commands/sweep.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

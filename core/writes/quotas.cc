@@ -3,12 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/hash/hash.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/calls/engine_stats.h"
+#include "core/calls/executor.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

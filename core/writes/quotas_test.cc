@@ -2,8 +2,26 @@
 
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <future>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/calls/executor.h"
+#include "core/engine/engine.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "core/writes/write.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

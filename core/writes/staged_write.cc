@@ -1,10 +1,19 @@
 #include "core/writes/staged_write.h"
 
+#include <chrono>
+#include <functional>
 #include <string>
 #include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/model/session.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/staged.h"
+#include "core/writes/write.h"
+#include "core/writes/write_queue.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,13 @@
 #include "core/writes/token_counting.h"
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "core/base/exception.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 
 namespace memoryd {
 namespace {

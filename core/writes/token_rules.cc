@@ -2,16 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/model/session_config.h"
 #include "core/tokens/python_repr.h"
 #include "core/tokens/token_counter.h"
+#include "core/writes/incoming.h"
 
 namespace memoryd {
 namespace {

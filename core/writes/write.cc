@@ -1,7 +1,13 @@
 #include "core/writes/write.h"
 
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

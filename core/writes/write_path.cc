@@ -2,18 +2,42 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_traits.h"
-#include "core/sessions/oldest_messages.h"
+#include "core/calls/admission.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session_cache.h"
 #include "core/sessions/session_errors.h"
+#include "core/sessions/session_info.h"
+#include "core/sessions/session_reader.h"
 #include "core/writes/admit_in_time.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/commands/sweep.h"
+#include "core/writes/committer.h"
 #include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/incoming.h"
 #include "core/writes/message_lookup.h"
+#include "core/writes/token_counting.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

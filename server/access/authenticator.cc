@@ -3,12 +3,23 @@
 #include <fmt/format.h>
 
 #include <cctype>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
 #include "core/base/secret_file.h"
 #include "core/base/status_macros.h"
+#include "server/access/credential_table.h"
+#include "server/access/jwt_verifier.h"
 #include "server/settings/limits.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

@@ -4,14 +4,25 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/base/visible_text.h"
 #include "server/settings/setting_value.h"
 #include "server/settings/yaml_text.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

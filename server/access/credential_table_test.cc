@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

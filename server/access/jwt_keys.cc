@@ -1,15 +1,27 @@
 #include "server/access/jwt_keys.h"
 
-#include <cjose/cjose.h>
+#include <cjose/error.h>
+#include <cjose/header.h>
+#include <cjose/jwk.h>
+#include <cjose/jws.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/json_check.h"
-#include "core/base/status_macros.h"
+#include "server/access/jwt_failure.h"
 #include "server/wire/field_checks.h"
 
 namespace memoryd {

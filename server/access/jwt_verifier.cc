@@ -4,14 +4,31 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <variant>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "core/base/histogram.h"
 #include "core/base/json_check.h"
+#include "core/base/mutex.h"
 #include "core/base/secret_file.h"
+#include "core/base/sha256.h"
 #include "core/base/visible_text.h"
+#include "server/access/credential_table.h"
+#include "server/access/jwt_failure.h"
+#include "server/access/jwt_keys.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

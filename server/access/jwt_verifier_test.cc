@@ -1,16 +1,30 @@
 #include "server/access/jwt_verifier.h"
 
-#include <cjose/cjose.h>
+#include <cjose/base64.h>
+#include <cjose/error.h>
+#include <cjose/header.h>
+#include <cjose/jwk.h>
+#include <cjose/jws.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/hmac.h>
+#include <stdlib.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "server/access/jwt_failure.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

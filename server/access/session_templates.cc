@@ -8,17 +8,27 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_traits.h"
+#include "core/llm/model_settings.h"
+#include "core/model/session_config.h"
+#include "core/model/session_template.h"
+#include "core/sessions/session_errors.h"
+#include "server/access/tenant_limits.h"
 #include "server/settings/setting_value.h"
-#include "server/wire/convert.h"
 #include "server/wire/convert_config.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/stored_body.h"

@@ -6,7 +6,11 @@
 #include <string>
 #include <utility>
 
-#include "server/wire/convert.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/llm/model_settings.h"
+#include "core/model/session_config.h"
+#include "server/access/tenant_limits.h"
 #include "server/wire/convert_config.h"
 
 namespace memoryd {

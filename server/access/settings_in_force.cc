@@ -3,7 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/model/session_template.h"
+#include "server/access/session_templates.h"
 
 namespace memoryd {
 

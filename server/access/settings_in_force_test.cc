@@ -3,9 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/session_config.h"
+#include "core/model/session_template.h"
+#include "server/access/session_templates.h"
 
 namespace memoryd {
 namespace {

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "server/access/tenant_limits.h"
 
 namespace memoryd {
 namespace {

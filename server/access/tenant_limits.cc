@@ -4,11 +4,19 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/session_config.h"
 #include "server/settings/setting_value.h"
 #include "server/wire/field_checks.h"
 

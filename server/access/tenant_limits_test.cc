@@ -5,6 +5,10 @@
 #include <yaml-cpp/yaml.h>
 
 #include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "core/model/session_config.h"
 
 namespace memoryd {
 namespace {

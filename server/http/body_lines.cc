@@ -1,6 +1,9 @@
 #include "server/http/body_lines.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 namespace memoryd {

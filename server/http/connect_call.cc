@@ -3,12 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "server/http/connect_codec.h"
+#include "server/http/connect_message.h"
 #include "server/http/http_reply.h"
+#include "server/http/request_parser.h"
 #include "server/http2/call_messages.h"
+#include "server/http2/http2_times.h"
+#include "server/http2/loop_call.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {

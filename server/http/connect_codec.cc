@@ -9,13 +9,24 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
 #include "core/base/utf8_decode.h"
 #include "google/rpc/error_details.pb.h"
+#include "server/wire/rpc_call.h"
+#include "server/wire/rpc_status.h"
 
 namespace memoryd {
 namespace {

@@ -1,13 +1,20 @@
 #include "server/http/gzip.h"
 
+#include <zconf.h>
 #include <zlib.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <new>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 

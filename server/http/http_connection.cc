@@ -1,9 +1,24 @@
 #include "server/http/http_connection.h"
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string_view>
 #include <utility>
 #include <variant>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "server/http/connect_call.h"
+#include "server/http/http_port.h"
+#include "server/http/http_reply.h"
+#include "server/http/request_parser.h"
+#include "server/http2/connection.h"
+#include "server/http2/http2_stats.h"
+#include "server/http2/http2_times.h"
+#include "server/http2/socket_connection.h"
 #include "server/settings/limits.h"
 
 namespace memoryd {

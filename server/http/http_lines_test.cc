@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,8 +13,13 @@
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "core/base/error.h"
 #include "memoryd/v1/session_service.pb.h"
+#include "server/http/http_server.h"
 #include "server/http/http_server_test_support.h"
+#include "server/rpc/parse_request.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

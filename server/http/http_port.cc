@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -12,9 +14,13 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "core/base/error.h"
+#include "server/http/connect_call.h"
 #include "server/http/connect_codec.h"
+#include "server/http/connect_message.h"
 #include "server/http/get_query.h"
+#include "server/http/http_reply.h"
 #include "server/http/openapi/openapi.h"
+#include "server/http/request_parser.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "server/http/connect_codec.h"
+#include "server/wire/rpc_status.h"
 
 namespace memoryd {
 namespace {

@@ -3,11 +3,20 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
+#include <cstddef>
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "server/http/connect_call.h"
 #include "server/http/http_connection.h"
 #include "server/http/http_port.h"
+#include "server/http2/connection.h"
+#include "server/http2/http2_server.h"
 #include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

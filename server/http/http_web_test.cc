@@ -1,16 +1,20 @@
 // gzip, GET, and pages of other sites.
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/http/gzip.h"
 #include "server/http/http_server_test_support.h"
+#include "server/rpc/parse_request.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,13 @@
 #include "server/http/request_parser.h"
 
-#include <algorithm>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/error.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <memory>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"

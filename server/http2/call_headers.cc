@@ -1,6 +1,9 @@
 #include "server/http2/call_headers.h"
 
+#include <cstddef>
+
 #include "server/settings/limits.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -2,7 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
+#include "server/http2/http2_times.h"
 
 namespace memoryd {
 

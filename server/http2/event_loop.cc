@@ -2,7 +2,12 @@
 
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <thread>
 #include <utility>
+#include <vector>
+
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
 
 namespace memoryd {
 namespace {

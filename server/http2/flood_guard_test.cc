@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
+
 namespace memoryd {
 namespace {
 

@@ -4,11 +4,19 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
+#include "server/wire/rpc_status.h"
 
 namespace memoryd {
 

@@ -1,15 +1,31 @@
 #include "server/http2/http2_call.h"
 
 #include <fmt/format.h>
+#include <nghttp2/nghttp2.h>
+#include <sys/types.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
 #include "server/http2/call_headers.h"
 #include "server/http2/call_messages.h"
 #include "server/http2/grpc_headers.h"
+#include "server/http2/http2_connection.h"
+#include "server/http2/loop_call.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {

@@ -1,15 +1,27 @@
 #include "server/http2/http2_connection.h"
 
+#include <nghttp2/nghttp2.h>
+#include <sys/types.h>
+
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "core/base/histogram.h"
+#include "server/http2/call_messages.h"
+#include "server/http2/connection.h"
 #include "server/http2/http2_call.h"
+#include "server/http2/http2_stats.h"
+#include "server/http2/socket_connection.h"
 #include "server/settings/limits.h"
 
 namespace memoryd {

@@ -10,23 +10,36 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <thread>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
 #include "core/calls/executor.h"
 #include "server/http2/connection.h"
 #include "server/http2/event_loop.h"
 #include "server/http2/http2_connection.h"
+#include "server/http2/http2_stats.h"
 #include "server/http2/listening_socket.h"
 #include "server/http2/transport.h"
 #include "server/http2/unauthenticated_pot.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,16 +1,19 @@
 #include "server/http2/http2_server.h"
 
+#include <asm-generic/socket.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
+#include <sys/types.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,15 +23,19 @@
 #include <new>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "core/base/error.h"
-#include "core/base/mutex.h"
+#include "absl/status/status.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
 #include "core/calls/executor.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
+#include "server/http2/http2_stats.h"
 #include "server/rpc/parse_request.h"
+#include "server/wire/rpc_call.h"
 
 // ThreadSanitizer has these operators too, and they can't be linked beside its own.
 #ifndef MEMORYD_THREAD_SANITIZER

@@ -1,6 +1,19 @@
 #include "server/http2/loop_call.h"
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "server/http2/connection.h"
+#include "server/http2/event_loop.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 

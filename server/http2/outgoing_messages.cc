@@ -1,9 +1,16 @@
 #include "server/http2/outgoing_messages.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+
+#include "core/base/memory_budget.h"
+#include "server/http2/call_messages.h"
+#include "server/http2/http2_times.h"
 
 namespace memoryd {
 namespace {

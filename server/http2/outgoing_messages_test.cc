@@ -3,8 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "core/base/memory_budget.h"
+#include "server/http2/http2_times.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,16 @@
 #include "server/http2/socket_connection.h"
 
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "core/base/histogram.h"
+#include "server/http2/connection.h"
+#include "server/http2/http2_stats.h"
 
 namespace memoryd {
 namespace {

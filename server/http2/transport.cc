@@ -4,14 +4,21 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "server/settings/tls_files.h"
 
 namespace memoryd {
 namespace {

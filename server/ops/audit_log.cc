@@ -7,15 +7,22 @@
 #include <spdlog/details/thread_pool.h>
 #include <spdlog/sinks/base_sink.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "memoryd/v1/block_service.pb.h"
@@ -25,6 +32,7 @@
 #include "memoryd/v1/session_service.pb.h"
 #include "server/ops/log_line.h"
 #include "server/wire/descriptor_writer.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

@@ -3,12 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "absl/random/random.h"
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
 #include "core/model/trace_context.h"
+#include "server/ops/log_line.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

@@ -4,10 +4,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstddef>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/trace_context.h"
+#include "server/ops/log.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

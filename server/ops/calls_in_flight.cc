@@ -1,5 +1,9 @@
 #include "server/ops/calls_in_flight.h"
 
+#include <chrono>
+
+#include "core/base/mutex.h"
+
 namespace memoryd {
 
 bool CallsInFlight::Enter() {

@@ -6,7 +6,14 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <chrono>
+#include <functional>
+#include <string>
 #include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/base/mutex.h"
 
 namespace memoryd {
 namespace {

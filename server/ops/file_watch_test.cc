@@ -1,12 +1,15 @@
 #include "server/ops/file_watch.h"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

@@ -9,9 +9,14 @@
 
 #include <atomic>
 #include <chrono>
-#include <utility>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 
-#include "core/base/histogram.h"
+#include "server/ops/log_line.h"
 #include "server/wire/descriptor_writer.h"
 
 namespace memoryd {

@@ -3,9 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <ctime>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 namespace memoryd {
 namespace {

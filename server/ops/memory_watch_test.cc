@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 
 namespace memoryd {
 namespace {

@@ -5,6 +5,9 @@
 #include <iterator>
 #include <limits>
 #include <utility>
+#include <vector>
+
+#include "core/base/histogram.h"
 
 namespace memoryd {
 

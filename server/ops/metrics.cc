@@ -4,13 +4,39 @@
 #include <prometheus/collectable.h>
 #include <sys/resource.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "core/base/histogram.h"
+#include "core/base/memory_budget.h"
+#include "core/blocks/block_kinds.h"
+#include "core/calls/engine_stats.h"
+#include "core/llm/model_stats.h"
+#include "core/storage/observed_store.h"
+#include "core/storage/store.h"
+#include "core/workers/worker_call.h"
+#include "core/workers/worker_registry.h"
+#include "core/workers/worker_stats.h"
+#include "server/access/jwt_failure.h"
+#include "server/http2/http2_server.h"
+#include "server/http2/http2_stats.h"
+#include "server/ops/call_stats.h"
 #include "server/ops/metric_family.h"
+#include "server/ops/span_exporter.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

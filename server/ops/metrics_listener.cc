@@ -14,12 +14,16 @@
 #include <boost/beast/http.hpp>
 #include <chrono>
 #include <cstddef>
-#include <exception>
+#include <functional>
 #include <list>
+#include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/exception.h"
 #include "server/http2/listening_socket.h"
 

@@ -1,17 +1,22 @@
 #include "server/ops/metrics_listener.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cstddef>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

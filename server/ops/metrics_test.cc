@@ -6,11 +6,33 @@
 #include <prometheus/metric_family.h>
 
 #include <cctype>
+#include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <memory>
 #include <set>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/memory_budget.h"
+#include "core/engine/engine.h"
+#include "core/llm/configured_models.h"
+#include "core/llm/model.h"
+#include "core/llm/model_settings.h"
+#include "core/storage/observed_store.h"
+#include "core/storage/store.h"
+#include "core/workers/worker_registry.h"
+#include "server/access/tenant_limiter.h"
+#include "server/ops/call_stats.h"
+#include "server/ops/calls_in_flight.h"
+#include "server/ops/log.h"
+#include "server/ops/memory_watch.h"
+#include "server/ops/span_exporter.h"
+#include "server/wire/method.h"
 #include "server/wire/stored_body.h"
 #include "tests/support/memory_store.h"
 

@@ -2,9 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
+#include "core/model/job.h"
+#include "server/access/tenant_limits.h"
 
 namespace memoryd {
 namespace {

@@ -3,10 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/job.h"
+#include "server/access/tenant_limits.h"
 
 namespace memoryd {
 namespace {

@@ -1,4 +1,10 @@
 // Of a build without opentelemetry-cpp.
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/ops/span_exporter.h"
 
 namespace memoryd {

@@ -5,6 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "core/model/trace_context.h"
+
 namespace memoryd {
 namespace {
 

@@ -2,11 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
+#include "core/base/mutex.h"
+#include "core/storage/observed_store.h"
+#include "server/ops/log.h"
 
 namespace memoryd {
 namespace {

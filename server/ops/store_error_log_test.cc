@@ -4,12 +4,18 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstddef>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
+#include "core/storage/observed_store.h"
+#include "server/ops/log.h"
 
 namespace memoryd {
 namespace {

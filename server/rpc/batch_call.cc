@@ -3,15 +3,24 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <optional>
+#include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/engine/engine.h"
+#include "core/reads/item_reads.h"
+#include "server/access/authenticator.h"
 #include "server/rpc/item_reply.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
+#include "server/wire/convert.h"
 #include "server/wire/convert_item.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,19 @@
 #include "server/rpc/block_reply.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <variant>
 
-#include "server/wire/convert.h"
+#include "core/blocks/block_knowledge.h"
+#include "core/blocks/embedding_state.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/summary_block.h"
+#include "core/blocks/vector_entry.h"
+#include "core/reads/block_view.h"
+#include "core/writes/write.h"
 #include "server/wire/convert_config.h"
 #include "server/wire/timestamp.h"
 

@@ -2,20 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/fact_changes.h"
 #include "core/blocks/fact_text.h"
+#include "core/model/message.h"
+#include "core/reads/block_view.h"
+#include "core/writes/commands/facts.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/write.h"
 #include "server/rpc/block_reply.h"
 #include "server/rpc/run_unary.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
-#include "server/wire/convert.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
 #include "server/wire/page_token.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/stored_body.h"
 
 namespace memoryd {

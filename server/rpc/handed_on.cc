@@ -5,11 +5,15 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/sha256.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
+#include "core/lifecycle/attached_sessions.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/wire/convert.h"
 #include "server/wire/stored_body.h"

@@ -2,6 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/blocks/block.h"
+#include "core/model/message.h"
+#include "core/writes/command.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 #include "memoryd/v1/memory.pb.h"
 
 namespace memoryd {

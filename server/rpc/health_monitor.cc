@@ -2,10 +2,16 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
 #include <string>
-#include <utility>
 
 #include "core/base/exception.h"
+#include "core/base/mutex.h"
+#include "core/engine/engine.h"
+#include "core/storage/observed_store.h"
+#include "core/storage/store.h"
+#include "server/ops/memory_watch.h"
+#include "server/rpc/health_service.h"
 #include "server/wire/method.h"
 
 namespace memoryd {

@@ -1,11 +1,17 @@
 #include "server/rpc/health_service.h"
 
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/mutex.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/parse_request.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,10 +1,16 @@
 #include "server/rpc/import_stream.h"
 
+#include <chrono>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/status_macros.h"
+#include "server/ops/call_log.h"
+#include "server/rpc/unary_call.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,13 +1,26 @@
 #include "server/rpc/item_reply.h"
 
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
+#include "core/items/namespace_config.h"
+#include "core/items/namespace_path.h"
+#include "core/reads/item_reads.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/writes/items/item_call.h"
+#include "server/wire/convert_item.h"
 #include "server/wire/duration.h"
 #include "server/wire/rpc_status.h"
 #include "server/wire/timestamp.h"

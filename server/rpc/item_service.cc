@@ -1,22 +1,38 @@
 #include "server/rpc/item_service.h"
 
 #include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/lifecycle/namespace_calls.h"
+#include "core/reads/item_reads.h"
+#include "core/reads/item_search.h"
+#include "core/storage/item_store.h"
+#include "core/writes/items/item_call.h"
 #include "server/rpc/batch_call.h"
 #include "server/rpc/import_stream.h"
 #include "server/rpc/item_reply.h"
 #include "server/rpc/run_unary.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/convert_item.h"
+#include "server/wire/method.h"
 #include "server/wire/page_token.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

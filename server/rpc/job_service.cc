@@ -2,16 +2,30 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
+#include "server/ops/model_usage.h"
 #include "server/rpc/run_unary.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
-#include "server/settings/limits.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
 #include "server/wire/page_token.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/timestamp.h"
 
 namespace memoryd {

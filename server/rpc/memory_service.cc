@@ -4,16 +4,41 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/model/message.h"
+#include "core/reads/context.h"
+#include "core/reads/page.h"
+#include "core/reads/session_reads.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/writes/commands/contents.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/found_messages.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 #include "server/rpc/page_stream.h"
 #include "server/rpc/recall_call.h"
+#include "server/rpc/reply.h"
 #include "server/rpc/run_unary.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
+#include "server/settings/limits.h"
+#include "server/wire/convert.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
-#include "server/wire/page_token.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/stored_body.h"
 
 namespace memoryd {

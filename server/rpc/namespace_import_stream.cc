@@ -1,18 +1,30 @@
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/engine/engine.h"
+#include "core/lifecycle/namespace_import.h"
+#include "core/storage/item_store.h"
 #include "memoryd/v1/item_service.pb.h"
 #include "server/rpc/import_stream.h"
 #include "server/rpc/item_reply.h"
 #include "server/rpc/parse_request.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_only_reply.h"
 #include "server/wire/convert.h"
 #include "server/wire/convert_item.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

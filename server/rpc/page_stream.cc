@@ -3,21 +3,32 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
+#include "core/engine/engine.h"
+#include "core/reads/page.h"
 #include "core/sessions/session_errors.h"
+#include "server/ops/call_log.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
 #include "server/rpc/subject_gate.h"
+#include "server/rpc/unary_call.h"
 #include "server/settings/limits.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/filter.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

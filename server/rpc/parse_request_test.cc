@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"

@@ -3,16 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entity_block.h"
+#include "core/blocks/fact_state.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/recall/known_texts.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/recall/update_context.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/incoming.h"
 #include "server/rpc/block_reply.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"

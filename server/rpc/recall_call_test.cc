@@ -3,12 +3,22 @@
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
+#include <net/proto2/public/repeated_field.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/model/message.h"
+#include "core/recall/recall.h"
+#include "core/recall/session_search.h"
+#include "core/recall/update_context.h"
 
 namespace memoryd {
 namespace {

@@ -3,12 +3,17 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
+#include <memory>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "grpc/reflection/v1/reflection.pb.h"
 #include "server/rpc/parse_request.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -5,9 +5,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/lifecycle/subject_erase.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/reads/context.h"
+#include "core/reads/page.h"
+#include "core/reads/session_reads.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/write.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/wire/convert.h"

@@ -4,14 +4,23 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/reads/context.h"
+#include "core/reads/page.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/write.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
-#include "server/wire/wire_writer.h"
 
 namespace memoryd {
 namespace {

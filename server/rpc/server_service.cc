@@ -1,18 +1,28 @@
 #include "server/rpc/server_service.h"
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "core/base/error.h"
+#include "core/engine/engine.h"
 #include "core/model/session_config.h"
 #include "core/reads/page.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "server/access/authenticator.h"
+#include "server/access/settings_in_force.h"
 #include "server/rpc/run_unary.h"
+#include "server/rpc/unary_call.h"
 #include "server/settings/limits.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/timestamp.h"
-#include "server/wire/wire_writer.h"
 
 namespace memoryd {
 namespace {

@@ -4,7 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "core/engine/engine.h"
+#include "core/storage/observed_store.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "server/access/settings_in_force.h"
+#include "server/access/tenant_limits.h"
+#include "server/wire/method.h"
 #include "tests/support/memory_store.h"
 
 namespace memoryd {

@@ -4,8 +4,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/status_macros.h"
+#include "server/access/authenticator.h"
+#include "server/rpc/server_service.h"
+#include "server/rpc/unary_call.h"
+#include "server/rpc/worker_service.h"
 #include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

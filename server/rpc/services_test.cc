@@ -10,6 +10,13 @@
 #include <utility>
 
 #include "core/base/memory_budget.h"
+#include "core/engine/engine.h"
+#include "core/storage/observed_store.h"
+#include "core/storage/store.h"
+#include "core/workers/worker_registry.h"
+#include "server/access/settings_in_force.h"
+#include "server/ops/model_usage.h"
+#include "server/wire/method.h"
 #include "server/wire/stored_body.h"
 #include "tests/support/memory_store.h"
 

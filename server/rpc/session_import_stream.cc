@@ -1,18 +1,26 @@
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/engine/engine.h"
+#include "core/lifecycle/session_import.h"
 #include "memoryd/v1/session_service.pb.h"
 #include "server/rpc/import_stream.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_only_reply.h"
-#include "server/settings/limits.h"
 #include "server/wire/convert.h"
 #include "server/wire/convert_config.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/timestamp.h"
 
 namespace memoryd {

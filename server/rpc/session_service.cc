@@ -2,11 +2,32 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/error.h"
+#include "core/base/status_macros.h"
+#include "core/lifecycle/session_fork.h"
+#include "core/lifecycle/subject_erase.h"
+#include "core/reads/session_reads.h"
+#include "core/sessions/session_errors.h"
+#include "core/sessions/session_info.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/write.h"
+#include "server/access/authenticator.h"
 #include "server/rpc/import_stream.h"
+#include "server/rpc/reply.h"
 #include "server/rpc/run_unary.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
 #include "server/wire/page_token.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,16 @@
 #include "server/rpc/subject_gate.h"
 
+#include <functional>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/calls/call_end.h"
+#include "core/model/session.h"
 #include "core/reads/session_reads.h"
+#include "core/sessions/session_info.h"
 
 namespace memoryd {
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "core/sessions/session_errors.h"
 #include "server/wire/field_checks.h"
 

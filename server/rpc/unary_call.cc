@@ -4,15 +4,31 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/exception.h"
+#include "core/base/failpoint.h"
+#include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/model/trace_context.h"
 #include "memoryd/v1/memory.pb.h"
+#include "server/access/authenticator.h"
+#include "server/access/credential_table.h"
+#include "server/ops/audit_log.h"
+#include "server/ops/call_log.h"
+#include "server/ops/span_exporter.h"
 #include "server/settings/limits.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

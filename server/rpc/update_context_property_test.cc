@@ -5,12 +5,16 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session_config.h"
+#include "core/recall/recall.h"
 #include "core/recall/update_context.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/rpc/recall_call.h"

@@ -2,12 +2,23 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/workers/worker_registry.h"
+#include "server/access/authenticator.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/worker_stream.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -5,20 +5,43 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <future>
 #include <limits>
-#include <set>
+#include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
+#include "core/blocks/block.h"
 #include "core/blocks/worker_block.h"
+#include "core/llm/model.h"
+#include "core/model/body_reader.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/model/trace_context.h"
+#include "core/model/usage_count.h"
 #include "google/rpc/error_details.pb.h"
 #include "memoryd/v1/worker_service.grpc.pb.h"
 #include "server/http2/http2_server.h"
+#include "server/ops/call_log.h"
+#include "server/ops/call_stats.h"
+#include "server/ops/calls_in_flight.h"
 #include "server/ops/log.h"
+#include "server/rpc/unary_call.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,13 +1,28 @@
 #include "server/rpc/worker_stream.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/workers/worker_call.h"
+#include "server/access/authenticator.h"
+#include "server/ops/call_log.h"
 #include "server/rpc/parse_request.h"
+#include "server/rpc/unary_call.h"
+#include "server/rpc/worker_service.h"
 #include "server/settings/limits.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 #include "server/wire/worker_codec.h"
 
 namespace memoryd {

@@ -1,10 +1,13 @@
 #include "server/rpc/write_only_reply.h"
 
+#include <string>
+
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

@@ -6,12 +6,14 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/item_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "memoryd/v1/session_service.pb.h"
+#include "server/wire/method.h"
 
 namespace memoryd {
 namespace {

@@ -4,7 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <string>
+#include <string_view>
 
+#include "core/storage/store_url.h"
 #include "core/storage/stores.h"
 
 namespace memoryd {

@@ -2,19 +2,29 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <string.h>
 #include <strings.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cctype>
+#include <charconv>
+#include <chrono>
 #include <cmath>
-#include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
 #include <set>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/llm/model_settings.h"
 #include "server/settings/reference.h"
 #include "server/settings/setting_value.h"
 #include "server/wire/field_checks.h"

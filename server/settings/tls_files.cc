@@ -4,13 +4,19 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <time.h>
 
+#include <cstdint>
 #include <ctime>
+#include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
 #include "core/base/secret_file.h"
-#include "core/base/status_macros.h"
 
 namespace memoryd {
 namespace {

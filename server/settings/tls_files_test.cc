@@ -5,12 +5,18 @@
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+
+#include "absl/status/status.h"
 
 namespace memoryd {
 namespace {

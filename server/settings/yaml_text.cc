@@ -8,7 +8,11 @@
 #include <cstddef>
 #include <optional>
 #include <sstream>
+#include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/utf8_decode.h"
 #include "server/settings/setting_value.h"
 

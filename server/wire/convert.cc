@@ -1,18 +1,30 @@
 #include "server/wire/convert.h"
 
 #include <fmt/format.h>
+#include <net/proto2/public/repeated_field.h>
 #include <openssl/sha.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <set>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
+#include "core/lifecycle/session_import.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/incoming.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/timestamp.h"
 

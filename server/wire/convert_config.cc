@@ -2,19 +2,22 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session_config.h"
+#include "core/model/time_zone.h"
 #include "server/wire/convert.h"
 #include "server/wire/duration.h"
 #include "server/wire/field_checks.h"

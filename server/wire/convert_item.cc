@@ -3,18 +3,36 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
+#include "core/items/item.h"
 #include "core/items/item_filter.h"
 #include "core/items/item_rules.h"
+#include "core/items/namespace_config.h"
 #include "core/items/namespace_match.h"
+#include "core/items/namespace_path.h"
+#include "core/lifecycle/namespace_import.h"
+#include "core/reads/item_reads.h"
+#include "core/reads/item_search.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "server/wire/convert.h"
 #include "server/wire/duration.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/timestamp.h"

@@ -3,12 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/incoming.h"
 #include "server/wire/convert_config.h"
 #include "server/wire/field_checks.h"
 

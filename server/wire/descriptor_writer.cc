@@ -1,12 +1,15 @@
 #include "server/wire/descriptor_writer.h"
 
 #include <limits.h>
+#include <linux/limits.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
+#include <string_view>
 
 namespace memoryd {
 namespace {

@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <string>
+#include <string_view>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/json_check.h"
 #include "core/base/status_macros.h"
 #include "core/base/visible_text.h"

@@ -4,15 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
-#include "server/wire/convert.h"
+#include "core/reads/message_filter.h"
+#include "core/reads/page.h"
+#include "core/sessions/session_info.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/page_token.h"
 #include "server/wire/timestamp.h"

@@ -1,9 +1,20 @@
 #include "server/wire/memory_insertion.h"
 
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
+#include "core/model/body_reader.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/reads/context.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/wire/stored_body.h"
 

@@ -2,6 +2,12 @@
 
 #include <openssl/sha.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <string>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 
 namespace memoryd {

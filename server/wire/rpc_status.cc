@@ -1,9 +1,11 @@
 #include "server/wire/rpc_status.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "core/base/error.h"
 #include "google/rpc/error_details.pb.h"

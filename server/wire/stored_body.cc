@@ -2,8 +2,13 @@
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/blocks/block.h"
+#include "core/model/body_reader.h"
 #include "server/wire/timestamp.h"
 
 namespace memoryd {

@@ -6,6 +6,9 @@
 #include <limits>
 #include <string>
 
+#include "absl/status/status.h"
+#include "core/model/body_reader.h"
+
 namespace memoryd {
 namespace {
 

@@ -5,7 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/model/message.h"
 #include "server/wire/timestamp.h"
 
 namespace memoryd {

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
-#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "core/model/message.h"
 #include "memoryd/v1/memory_service.pb.h"
 
 namespace memoryd {

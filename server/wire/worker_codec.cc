@@ -1,17 +1,30 @@
 #include "server/wire/worker_codec.h"
 
 #include <fmt/format.h>
+#include <net/proto2/public/repeated_field.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <set>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
 #include "core/base/status_macros.h"
+#include "core/blocks/block.h"
 #include "core/llm/model.h"
+#include "core/model/body_reader.h"
 #include "core/model/job.h"
+#include "core/workers/worker_call.h"
+#include "core/writes/incoming.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/stored_body.h"

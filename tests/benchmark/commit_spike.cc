@@ -14,10 +14,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <pqxx/pqxx>
+#include <ratio>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace {

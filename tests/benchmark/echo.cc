@@ -4,10 +4,12 @@
 #include <absl/synchronization/mutex.h>
 #include <fmt/format.h>
 #include <grpcpp/grpcpp.h>
+#include <signal.h>
 
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
+#include <memory>
 #include <string>
 
 #include "memoryd/v1/memory_service.grpc.pb.h"

@@ -4,8 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
 
+#include "absl/status/status.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
+#include "tests/benchmark/workload.h"
 
 namespace memoryd::benchmark {
 namespace {

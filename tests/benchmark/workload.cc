@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <random>
+#include <string>
 #include <string_view>
 
 #include "memoryd/v1/memory_service.pb.h"

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "memoryd/client.h"
+#include "memoryd/options.h"
 
 namespace {
 

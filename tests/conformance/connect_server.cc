@@ -1,28 +1,34 @@
 // The server under test of connectconformance: its ConformanceService behind the HTTP port's layer.
 // Reads a ServerCompatRequest from standard input and says on standard output where it listens.
 #include <google/protobuf/any.pb.h>
+#include <signal.h>
+#include <stdlib.h>
 
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "connectrpc/conformance/v1/server_compat.pb.h"
 #include "connectrpc/conformance/v1/service.pb.h"
 #include "core/base/memory_budget.h"
 #include "google/rpc/error_details.pb.h"
 #include "server/http/connect_call.h"
 #include "server/http/http_server.h"
+#include "server/http/request_parser.h"
 #include "server/settings/tls_files.h"
+#include "server/wire/rpc_call.h"
+#include "server/wire/rpc_status.h"
 
 namespace {
 

@@ -2,9 +2,18 @@
 // of ReadPositions, over every store.
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {

@@ -1,9 +1,19 @@
 // Namespaces whose items are stored before they are there.
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_store.h"
 #include "tests/contract/item_fixture.h"
+#include "tests/contract/store_fixture.h"
 
 namespace memoryd {
 namespace {

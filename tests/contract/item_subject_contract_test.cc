@@ -1,9 +1,18 @@
 // Changes of namespaces that are decided by the namespace's subject.
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <optional>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "tests/contract/item_fixture.h"
+#include "tests/contract/store_fixture.h"
 
 namespace memoryd {
 namespace {

@@ -4,13 +4,25 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
+#include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "core/base/mutex.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {

@@ -1,9 +1,14 @@
 // The contract of Store::Purge, over every store.
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
-#include <numeric>
 
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {

@@ -2,8 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {

@@ -3,14 +3,20 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <libpq-fe.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd {

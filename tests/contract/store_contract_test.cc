@@ -1,8 +1,16 @@
 // The contract of Store::Commit, over every store.
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {

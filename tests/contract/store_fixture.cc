@@ -2,7 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
+#include "tests/contract/scratch_store.h"
 
 namespace memoryd {
 namespace {

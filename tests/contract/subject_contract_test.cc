@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <initializer_list>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "core/model/session.h"
+#include "core/storage/store.h"
 #include "tests/contract/store_fixture.h"
 
 namespace memoryd {

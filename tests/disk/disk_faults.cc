@@ -13,9 +13,8 @@
 // tests/support/disk.py knows Control and Record by their bytes.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <array>

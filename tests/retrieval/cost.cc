@@ -6,6 +6,8 @@
 // are asked. VECTORS `none`: by words alone. Prints a line for each number of messages: the time
 // to index a message, the median and the 99th of 100 of the times that 1,000 questions take, the
 // memory of a message.
+#include <time.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,7 +20,9 @@
 #include <utility>
 #include <vector>
 
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

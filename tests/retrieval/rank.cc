@@ -12,11 +12,15 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
-#include <vector>
 
+#include "core/model/ranking_options.h"
+#include "core/retrieval/quantized_vectors.h"
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
+#include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 namespace {

@@ -1,6 +1,7 @@
 // Failpoints that do what the variable MEMORYD_TEST_FAILPOINT says. It names one as NAME:COUNT: the
 // process gets SIGKILL when the place NAME is reached for the COUNTth time. As NAME:COUNT:throw it
 // names one that throws std::bad_alloc then, once.
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <cstdlib>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "core/base/failpoint.h"
 

@@ -1,6 +1,8 @@
 // A schema one version newer than the released one, on which binaries of that can work: columns
 // that may keep their defaults, and a table that nobody needs.
 #include <array>
+#include <span>
+#include <string_view>
 
 #include "core/storage/schema_steps.h"
 

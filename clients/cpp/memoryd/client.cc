@@ -5,6 +5,7 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
+#include <net/proto2/public/repeated_field.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,6 +15,10 @@
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "memoryd/connection.h"
+#include "memoryd/error_info.h"
+#include "memoryd/options.h"
 
 namespace memoryd::client {
 namespace {

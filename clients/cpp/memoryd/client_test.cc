@@ -10,6 +10,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "memoryd/connection.h"
+#include "memoryd/error_info.h"
 #include "memoryd/fake_connection.h"
 
 namespace memoryd::client {

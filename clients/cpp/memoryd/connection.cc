@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "memoryd/grpc_connection.h"
+#include "memoryd/options.h"
 
 namespace memoryd::client {
 namespace {

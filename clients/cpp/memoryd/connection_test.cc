@@ -15,8 +15,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "google/rpc/error_details.pb.h"
 #include "memoryd/client.h"
+#include "memoryd/error_info.h"
+#include "memoryd/options.h"
 #include "memoryd/v1/block_service.grpc.pb.h"
 #include "memoryd/v1/item_service.grpc.pb.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"

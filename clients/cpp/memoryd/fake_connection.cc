@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "memoryd/connection.h"
 #include "memoryd/error_info.h"
 
 namespace memoryd::client {

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "memoryd/client.h"
+#include "memoryd/error_info.h"
 
 namespace memoryd::client {
 namespace {

@@ -1,4 +1,3 @@
-#include "memoryd/fake_items.h"
 
 #include <absl/status/status.h>
 #include <absl/time/time.h>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "memoryd/client.h"
+#include "memoryd/error_info.h"
 #include "memoryd/fake_connection.h"
 
 namespace memoryd::client {

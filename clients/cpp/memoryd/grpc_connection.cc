@@ -15,6 +15,7 @@
 #include <string>
 #include <utility>
 
+#include "memoryd/connection.h"
 #include "memoryd/error_info.h"
 #include "memoryd/options.h"
 #include "memoryd/v1/block_service.grpc.pb.h"

@@ -1,12 +1,20 @@
 #include "core/storage/postgres/batch_clauses.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
+#include "core/storage/postgres/batch_rows.h"
 #include "core/storage/postgres/job_queries.h"
+#include "core/storage/store.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd {

@@ -1,16 +1,26 @@
 #include "core/storage/postgres/batch_connection.h"
 
 #include <fmt/format.h>
+#include <libpq-fe.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/failpoint.h"
+#include "core/storage/postgres/batch_rows.h"
+#include "core/storage/postgres/batch_statement.h"
+#include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {

@@ -1,8 +1,14 @@
 #include "core/storage/postgres/batch_rows.h"
 
 #include <algorithm>
+#include <array>
 #include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace memoryd {
 namespace {

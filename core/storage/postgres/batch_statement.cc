@@ -5,10 +5,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/storage/postgres/batch_clauses.h"
+#include "core/storage/postgres/batch_rows.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -12,7 +12,11 @@
 #include <string>
 #include <string_view>
 
+#include "core/model/job.h"
+#include "core/model/message.h"
 #include "core/storage/postgres/batch_clauses.h"
+#include "core/storage/postgres/batch_rows.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

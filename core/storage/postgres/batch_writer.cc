@@ -2,13 +2,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error_cause.h"
+#include "core/storage/postgres/batch_connection.h"
+#include "core/storage/postgres/batch_statement.h"
 #include "core/storage/postgres/conflicts.h"
 #include "core/storage/postgres/settle.h"
 #include "core/storage/postgres/sqlstate.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

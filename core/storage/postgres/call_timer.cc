@@ -4,6 +4,9 @@
 
 #include <chrono>
 
+#include "core/base/mutex.h"
+#include "core/storage/postgres/connection_settings.h"
+
 namespace memoryd {
 
 CallTimer::CallTimer() : thread_([this] { Run(); }) {}

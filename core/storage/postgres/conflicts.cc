@@ -1,10 +1,21 @@
 #include "core/storage/postgres/conflicts.h"
 
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "core/model/message.h"
+#include "core/storage/postgres/batch_connection.h"
+#include "core/storage/postgres/batch_statement.h"
+#include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/connection_settings.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/sqlstate.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -6,9 +6,13 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <string>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/storage/postgres/postgres_url.h"
+#include "core/storage/store_url.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 

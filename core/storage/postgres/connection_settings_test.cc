@@ -3,8 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
 #include "core/storage/postgres/sqlstate.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

@@ -1,5 +1,9 @@
 #include "core/storage/postgres/durability.h"
 
+#include <string_view>
+
+#include "core/storage/store.h"
+
 namespace memoryd {
 
 Durability DurabilityOf(std::string_view fsync, std::string_view synchronous_commit,

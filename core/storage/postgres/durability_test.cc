@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/storage/store.h"
+
 namespace memoryd {
 namespace {
 

@@ -1,8 +1,16 @@
 #include "core/storage/postgres/exclusive_lock.h"
 
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/storage/postgres/connection_settings.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {

@@ -3,12 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_statement.h"
 #include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

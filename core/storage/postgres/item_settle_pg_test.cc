@@ -2,11 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

@@ -4,12 +4,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "core/items/item.h"
+#include "core/storage/item_batch.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/postgres/batch_rows.h"
 
 namespace memoryd {
 namespace {

@@ -4,8 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
 
 namespace memoryd {
 namespace {

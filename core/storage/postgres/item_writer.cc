@@ -2,16 +2,30 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
+#include "core/storage/item_batch.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/postgres/batch_connection.h"
+#include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_statement.h"
 #include "core/storage/postgres/namespace_writer.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {

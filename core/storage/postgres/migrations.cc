@@ -2,11 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/postgres_store.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/schema_steps.h"
 
 namespace memoryd {

@@ -3,14 +3,22 @@
 #include <bit>
 #include <chrono>
 #include <cstddef>
-#include <limits>
-#include <utility>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/item_store.h"
+#include "core/storage/postgres/batch_connection.h"
+#include "core/storage/postgres/batch_writer.h"
 #include "core/storage/postgres/item_writer.h"
 #include "core/storage/postgres/namespace_queries.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/sqlstate.h"
 
 namespace memoryd {

@@ -3,12 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdint>
 #include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "core/base/error.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

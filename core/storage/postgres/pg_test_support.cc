@@ -1,9 +1,9 @@
 #include "core/storage/postgres/pg_test_support.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <libpq-fe.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -11,13 +11,22 @@
 
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
+#include <functional>
+#include <memory>
 #include <random>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
+#include "core/base/mutex.h"
+#include "core/model/message.h"
 #include "core/storage/postgres/postgres_store.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 

@@ -2,19 +2,35 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
 #include "core/items/item_rules.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/item_store.h"
+#include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_writer.h"
 #include "core/storage/postgres/namespace_queries.h"
 #include "core/storage/postgres/namespace_staging.h"
 #include "core/storage/postgres/namespace_writer.h"
+#include "core/storage/postgres/query_connection.h"
 
 namespace memoryd {
 namespace {

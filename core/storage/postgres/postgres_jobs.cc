@@ -1,12 +1,22 @@
 #include "core/storage/postgres/postgres_jobs.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
 #include "core/storage/postgres/job_queries.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/row_codec.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

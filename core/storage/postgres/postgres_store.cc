@@ -6,23 +6,43 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/item_store.h"
+#include "core/storage/postgres/batch_connection.h"
 #include "core/storage/postgres/batch_writer.h"
+#include "core/storage/postgres/call_timer.h"
+#include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/durability.h"
 #include "core/storage/postgres/exclusive_lock.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/postgres_item_store.h"
 #include "core/storage/postgres/postgres_jobs.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/read_queries.h"
 #include "core/storage/postgres/retried_queries.h"
 #include "core/storage/postgres/row_codec.h"
 #include "core/storage/postgres/sqlstate.h"
 #include "core/storage/postgres/sweep.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

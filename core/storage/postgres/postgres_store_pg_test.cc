@@ -4,15 +4,27 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/postgres/job_queries.h"
 #include "core/storage/postgres/migrations.h"
 #include "core/storage/postgres/pg_test_support.h"
 #include "core/storage/postgres/postgres_store.h"
 #include "core/storage/postgres/read_queries.h"
 #include "core/storage/schema_steps.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

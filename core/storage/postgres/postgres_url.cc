@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/storage/store_url.h"
 
 namespace memoryd {
 namespace {

@@ -4,14 +4,21 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstdint>
 #include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
-#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/storage/postgres/call_timer.h"
+#include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/pqxx_compat.h"
 #include "core/storage/postgres/sqlstate.h"
 

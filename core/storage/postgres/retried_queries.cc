@@ -1,6 +1,13 @@
 #include "core/storage/postgres/retried_queries.h"
 
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/storage/postgres/connection_settings.h"
+#include "core/storage/postgres/query_connection.h"
 
 namespace memoryd {
 

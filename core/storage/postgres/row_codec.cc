@@ -2,14 +2,22 @@
 
 #include <bit>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/checksum.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd {

@@ -3,12 +3,21 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/postgres/batch_connection.h"
+#include "core/storage/postgres/batch_statement.h"
+#include "core/storage/postgres/batch_writer.h"
 #include "core/storage/postgres/conflicts.h"
+#include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/sqlstate.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

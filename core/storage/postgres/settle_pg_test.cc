@@ -2,10 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "core/base/error_cause.h"
+#include "core/model/job.h"
 #include "core/storage/postgres/pg_test_support.h"
-#include "core/storage/postgres/postgres_store.h"
-#include "core/storage/postgres/settle.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

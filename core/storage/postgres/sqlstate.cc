@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
 

@@ -1,11 +1,19 @@
 #include "core/storage/postgres/sweep.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/session.h"
+#include "core/storage/postgres/query_connection.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

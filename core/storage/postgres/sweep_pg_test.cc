@@ -3,9 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
 #include <thread>
+#include <vector>
 
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

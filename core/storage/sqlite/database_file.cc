@@ -2,18 +2,26 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/stat.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <memory>
 #include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/storage/sqlite/descriptor.h"
 
 namespace memoryd::sqlite {
 namespace {

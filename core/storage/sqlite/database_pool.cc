@@ -1,7 +1,15 @@
 #include "core/storage/sqlite/database_pool.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <memory>
 #include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/mutex.h"
+#include "core/storage/sqlite/database.h"
 
 namespace memoryd::sqlite {
 

@@ -3,8 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/storage/sqlite/database.h"
 
 namespace memoryd::sqlite {
 namespace {

@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 
 namespace memoryd::sqlite {

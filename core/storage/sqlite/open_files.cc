@@ -3,15 +3,25 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error_cause.h"
-#include "core/base/status_macros.h"
+#include "core/storage/sqlite/database_file.h"
+#include "core/storage/sqlite/descriptor.h"
 
 namespace memoryd::sqlite {
 namespace {

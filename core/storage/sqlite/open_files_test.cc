@@ -1,5 +1,4 @@
 // Files of a store that somebody removes, replaces, links or damages.
-#include "core/storage/sqlite/open_files.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -8,9 +7,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <ios>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -19,10 +20,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error_cause.h"
+#include "core/model/message.h"
 #include "core/storage/sqlite/log_damage.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "core/storage/sqlite/temporary_folder.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd::sqlite {
 namespace {

@@ -4,7 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
+#include <cstdint>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace memoryd::sqlite {
 

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cstddef>
+#include <cstdint>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 #include "core/storage/schema_steps.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/sqlite_store.h"
 
 namespace memoryd::sqlite {

@@ -1,15 +1,21 @@
 #include "core/storage/sqlite/sqlite_change.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "core/model/job.h"
+#include "core/model/message.h"
 #include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/sqlite/value.h"
+#include "core/storage/store.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd::sqlite {

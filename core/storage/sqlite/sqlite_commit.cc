@@ -1,11 +1,16 @@
 #include "core/storage/sqlite/sqlite_commit.h"
 
+#include <cstddef>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/status/status.h"
 #include "core/base/failpoint.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/sqlite_change.h"
+#include "core/storage/store.h"
 
 namespace memoryd::sqlite {
 namespace {

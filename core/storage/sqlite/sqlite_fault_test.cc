@@ -3,12 +3,24 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <ios>
+#include <memory>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/sqlite/fault_vfs.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "core/storage/sqlite/temporary_folder.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd::sqlite {
 namespace {

@@ -1,12 +1,23 @@
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/item_store.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/sqlite_items.h"
 
 namespace memoryd::sqlite {

@@ -1,9 +1,13 @@
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/sqlite_items.h"
 #include "core/storage/sqlite/value.h"
 

@@ -1,9 +1,17 @@
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
 #include "core/storage/item_rows.h"
+#include "core/storage/item_store.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/sqlite_items.h"
 
 namespace memoryd::sqlite {

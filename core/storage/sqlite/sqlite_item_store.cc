@@ -1,6 +1,20 @@
 #include "core/storage/sqlite/sqlite_item_store.h"
 
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/storage/sqlite/database_pool.h"
 #include "core/storage/sqlite/sqlite_items.h"
 
 namespace memoryd::sqlite {

@@ -1,10 +1,20 @@
 #include "core/storage/sqlite/sqlite_jobs.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
-#include <utility>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/storage/sqlite/database.h"
+#include "core/storage/store.h"
 
 namespace memoryd::sqlite {
 namespace {

@@ -3,13 +3,21 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <cstdint>
 #include <functional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "core/items/namespace_path.h"
+#include "core/model/session.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "core/storage/sqlite/temporary_folder.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd::sqlite {
 namespace {

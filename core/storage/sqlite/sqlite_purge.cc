@@ -1,14 +1,22 @@
 #include "core/storage/sqlite/sqlite_purge.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/value.h"
+#include "core/storage/store.h"
 
 namespace memoryd::sqlite {
 namespace {

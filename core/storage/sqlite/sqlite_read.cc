@@ -1,16 +1,27 @@
 #include "core/storage/sqlite/sqlite_read.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <limits>
-#include <memory>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/storage/checksum.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/row_format.h"
 #include "core/storage/sqlite/value.h"
+#include "core/storage/store.h"
 #include "core/storage/tool_ids.h"
 
 namespace memoryd::sqlite {

@@ -4,13 +4,26 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
 #include "core/base/status_macros.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/item_store.h"
 #include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/database_file.h"
 #include "core/storage/sqlite/database_pool.h"
@@ -22,7 +35,11 @@
 #include "core/storage/sqlite/sqlite_jobs.h"
 #include "core/storage/sqlite/sqlite_purge.h"
 #include "core/storage/sqlite/sqlite_read.h"
+#include "core/storage/sqlite/sqlite_url.h"
 #include "core/storage/sqlite/value.h"
+#include "core/storage/store.h"
+#include "core/storage/store_url.h"
+#include "core/storage/stores.h"
 
 namespace memoryd {
 namespace {

@@ -4,18 +4,33 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sqlite3.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <ios>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
 #include "core/storage/schema_steps.h"
 #include "core/storage/sqlite/temporary_folder.h"
 #include "core/storage/sqlite/undone_step.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd::sqlite {
 namespace {

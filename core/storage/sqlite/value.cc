@@ -1,8 +1,11 @@
 #include "core/storage/sqlite/value.h"
 
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
+#include "core/storage/sqlite/database.h"
 
 namespace memoryd::sqlite {
 namespace {

@@ -7,15 +7,24 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "core/storage/sqlite/temporary_folder.h"
 #include "core/storage/sqlite/undone_step.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd::sqlite {
 namespace {

@@ -5,9 +5,11 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "core/model/message.h"
 #include "core/sessions/session_errors.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/draft/sizes.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

@@ -7,8 +7,13 @@
 
 #include "absl/status/status.h"
 #include "core/blocks/block_traits.h"
+#include "core/blocks/fact_changes.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
 #include "core/sessions/session_errors.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -10,11 +10,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
 #include "core/writes/draft/fed_state.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

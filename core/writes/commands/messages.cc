@@ -9,10 +9,14 @@
 #include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/message.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/draft/sizes.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

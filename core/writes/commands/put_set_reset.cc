@@ -1,6 +1,5 @@
 #include "core/writes/commands/put_set_reset.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -9,11 +8,12 @@
 #include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/blocks/embedding_state.h"
+#include "core/model/session_config.h"
+#include "core/model/usage_count.h"
 #include "core/sessions/session_errors.h"
-#include "core/sessions/session_info.h"
 #include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/session_draft.h"
-#include "core/writes/draft/sizes.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

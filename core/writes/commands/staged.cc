@@ -8,9 +8,10 @@
 
 #include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/session.h"
 #include "core/sessions/session_errors.h"
 #include "core/writes/draft/session_draft.h"
-#include "core/writes/draft/sizes.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

@@ -1,7 +1,6 @@
 #include "core/writes/commands/sweep.h"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <utility>
@@ -9,12 +8,19 @@
 
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
 #include "core/policy/policy.h"
+#include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/draft/sizes.h"
 #include "core/writes/draft/sweep_times.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 

@@ -1,6 +1,7 @@
 #include "core/writes/draft/block_ledger.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,7 +10,12 @@
 
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
 #include "core/sessions/oldest_messages.h"
+#include "core/sessions/session.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 

@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "core/model/session_config.h"
 #include "core/sessions/oldest_messages.h"
+#include "core/sessions/session.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <random>
 #include <set>
@@ -11,11 +13,17 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/job.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session_config.h"
+#include "core/policy/active_view.h"
 #include "core/policy/units.h"
 #include "core/reads/compose.h"
-#include "core/writes/draft/session_draft.h"
+#include "core/reads/context.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -4,8 +4,11 @@
 #include <string_view>
 #include <vector>
 
-#include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/writes/commands/jobs.h"
 
 namespace memoryd {
 

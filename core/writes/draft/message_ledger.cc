@@ -8,8 +8,15 @@
 #include <utility>
 #include <vector>
 
-#include "core/model/role.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/policy/active_view.h"
+#include "core/policy/policy.h"
+#include "core/sessions/oldest_messages.h"
+#include "core/sessions/session.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
 #include "core/writes/draft/sizes.h"
 
 namespace memoryd {

@@ -10,6 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "core/model/message.h"
+#include "core/policy/active_view.h"
+#include "core/policy/policy.h"
+#include "core/storage/store.h"
 #include "core/writes/draft/sizes.h"
 
 namespace memoryd {

@@ -19,7 +19,13 @@
 #include "core/base/status_macros.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/block_traits.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/model/session_template.h"
 #include "core/sessions/session_errors.h"
+#include "core/writes/command.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/writes/commands/put_set_reset.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

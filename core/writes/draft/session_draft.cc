@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -15,13 +14,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "core/base/error.h"
-#include "core/base/status_macros.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
 #include "core/sessions/shared_config.h"
+#include "core/storage/store.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/contents.h"
+#include "core/writes/commands/messages.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/commands/staged.h"
 #include "core/writes/draft/requested_config.h"
 #include "core/writes/draft/sizes.h"
+#include "core/writes/incoming.h"
+#include "core/writes/token_rules.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

@@ -7,6 +7,11 @@
 #include <vector>
 
 #include "core/blocks/block_traits.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/policy/active_view.h"
+#include "core/storage/store.h"
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {

@@ -1,10 +1,16 @@
 // Which messages are to be embedded, by what, and what takes embeddings out.
 #include <algorithm>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/blocks/embedding_state.h"
+#include "core/model/job.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
 #include "core/writes/draft/session_draft.h"
 
 namespace memoryd {

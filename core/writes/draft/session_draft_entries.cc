@@ -1,11 +1,18 @@
 // What becomes of the entries of blocks when messages are taken out or changed.
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "core/blocks/block_traits.h"
+#include "core/blocks/block.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/llm/model.h"
+#include "core/model/job.h"
+#include "core/model/session_config.h"
 #include "core/sessions/session_info.h"
+#include "core/writes/commands/jobs.h"
 #include "core/writes/draft/fed_state.h"
 #include "core/writes/draft/session_draft.h"
 

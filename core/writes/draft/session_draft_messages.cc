@@ -1,7 +1,6 @@
 // What becomes of messages and contents.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -13,12 +12,19 @@
 #include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/blocks/embedding_state.h"
+#include "core/model/message.h"
 #include "core/model/role.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/policy/active_view.h"
 #include "core/policy/policy.h"
 #include "core/sessions/session_errors.h"
-#include "core/sessions/session_info.h"
+#include "core/writes/command.h"
+#include "core/writes/draft/message_ledger.h"
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/draft/sizes.h"
+#include "core/writes/incoming.h"
+#include "core/writes/write.h"
 
 namespace memoryd {
 namespace {

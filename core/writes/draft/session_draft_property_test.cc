@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <set>
@@ -11,7 +13,17 @@
 #include <variant>
 #include <vector>
 
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/sessions/session.h"
+#include "core/sessions/session_cache.h"
+#include "core/storage/store.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/put_set_reset.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/token_rules.h"
+#include "core/writes/write.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/writes.h"
 

@@ -1,15 +1,21 @@
 // What a session's retention takes out of it, and when the sweeper is to look at it next.
 #include <algorithm>
-#include <iterator>
+#include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/blocks/block_traits.h"
 #include "core/blocks/embedding_state.h"
+#include "core/blocks/entry_log.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
+#include "core/writes/command_traits.h"
 #include "core/writes/draft/session_draft.h"
-#include "core/writes/draft/sizes.h"
 #include "core/writes/draft/sweep_times.h"
 
 namespace memoryd {

@@ -2,9 +2,28 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/blocks/embedding_state.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/ranking_options.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/jobs.h"
+#include "core/writes/commands/put_set_reset.h"
 #include "core/writes/draft/session_draft.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

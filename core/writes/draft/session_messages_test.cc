@@ -1,9 +1,23 @@
 // UpdateMessage and DeleteMessage in drafts.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "core/writes/commands/put_set_reset.h"
 #include "core/writes/draft/session_draft.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -2,8 +2,24 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
+#include "core/blocks/fact_text.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session_config.h"
 #include "core/reads/compose.h"
+#include "core/writes/commands/put_set_reset.h"
+#include "core/writes/commands/sweep.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

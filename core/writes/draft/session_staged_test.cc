@@ -1,8 +1,24 @@
 // Sessions that are written in pieces.
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <utility>
 #include <variant>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/model/job.h"
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+#include "core/writes/command.h"
+#include "core/writes/commands/staged.h"
+#include "core/writes/draft/session_draft.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
 
 namespace memoryd {

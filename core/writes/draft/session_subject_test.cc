@@ -1,8 +1,21 @@
 // Whom a session is about, and what deletion leaves of it.
 #include <gmock/gmock.h>
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/model/session_config.h"
+#include "core/storage/store.h"
+#include "core/writes/commands/sessions.h"
+#include "core/writes/commands/staged.h"
+#include "core/writes/write.h"
 #include "tests/support/session_draft_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

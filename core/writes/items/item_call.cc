@@ -1,11 +1,18 @@
 #include "core/writes/items/item_call.h"
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/calls/call_end.h"
+#include "core/calls/pending_calls.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/item_batch.h"
 
 namespace memoryd {
 

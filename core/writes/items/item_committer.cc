@@ -1,15 +1,27 @@
 #include "core/writes/items/item_committer.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
 #include "core/base/failpoint.h"
+#include "core/base/histogram.h"
+#include "core/base/mutex.h"
+#include "core/calls/tenant_queue.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/item_batch.h"
+#include "core/writes/items/item_call.h"
 
 namespace memoryd {
 namespace {

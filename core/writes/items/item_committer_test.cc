@@ -3,13 +3,33 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
 #include <future>
+#include <memory>
+#include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
+#include "core/calls/call_end.h"
+#include "core/calls/engine_stats.h"
+#include "core/items/item.h"
+#include "core/items/namespace_path.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "core/storage/sqlite/sqlite_store.h"
+#include "core/storage/stores.h"
+#include "core/writes/items/item_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,9 +1,14 @@
 #include "core/writes/items/item_quota.h"
 
+#include <cstdint>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/mutex.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

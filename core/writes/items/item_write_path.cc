@@ -2,12 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 
-#include "core/base/error.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "core/base/histogram.h"
+#include "core/calls/admission.h"
+#include "core/calls/call_end.h"
+#include "core/items/item.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
+#include "core/storage/store.h"
 #include "core/writes/admit_in_time.h"
+#include "core/writes/items/item_call.h"
+#include "core/writes/items/item_committer.h"
 
 namespace memoryd {
 

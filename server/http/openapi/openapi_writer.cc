@@ -5,6 +5,7 @@
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/descriptor.pb.h>
 
+#include <cstddef>
 #include <fstream>
 #include <iostream>
 #include <string>
