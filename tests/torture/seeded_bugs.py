@@ -49,7 +49,7 @@ BUGS = (
               '  ReachFailpoint("batch_drafted");\n',
               "  for (Group* group : changed) {\n"
               "    for (auto& [write, reply] : group->stored) {\n"
-              "      write->Finish(absl::OkStatus(), reply);\n"
+              "      write->Finish(reply);\n"
               "    }\n"
               "  }\n"
               '  ReachFailpoint("batch_drafted");\n'),)),
@@ -199,7 +199,7 @@ BUGS = (
               "    std::vector<ItemBatch> first;\n"
               "    for (const ItemBatch& batch : batches) {\n"
               "      if (batch.writes.size() < 2 || batch.writes.front().expected_version) continue;\n"
-              "      first.push_back({batch.key, {batch.writes.front()}});\n"
+              "      first.push_back({batch.key, batch.subject, {batch.writes.front()}});\n"
               "    }\n"
               "    if (!first.empty()) options_.store->WriteItems(first, now_us);\n"),)),
     SeededBug(
