@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
 #include <spdlog/async_logger.h>
 #include <spdlog/details/null_mutex.h>
 #include <spdlog/details/thread_pool.h>
@@ -10,13 +12,14 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,11 +28,6 @@
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/sha256.h"
-#include "memoryd/v1/block_service.pb.h"
-#include "memoryd/v1/item_service.pb.h"
-#include "memoryd/v1/job_service.pb.h"
-#include "memoryd/v1/memory_service.pb.h"
-#include "memoryd/v1/session_service.pb.h"
 #include "server/ops/log_line.h"
 #include "server/wire/descriptor_writer.h"
 #include "server/wire/method.h"
@@ -37,6 +35,8 @@
 namespace memoryd {
 namespace {
 
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
 using SteadyClock = std::chrono::steady_clock;
 
 // Lines that wait at most, some 400 bytes each.
@@ -51,102 +51,135 @@ std::string Stamp() {
   return stamp;
 }
 
-// What the response says of the change.
-template <typename Response>
-void AddChange(std::string_view reply, LogLine& line) {
-  Response response;
-  if (!response.ParseFromArray(reply.data(), static_cast<int>(reply.size()))) return;
-  if constexpr (requires { response.revision(); }) {
-    line.Number("revision", response.revision());
-  } else if constexpr (requires { response.session().revision(); }) {
-    line.Number("revision", response.session().revision());
+// Fields of a reply by their names, which replies share.
+class ReplyFields {
+ public:
+  explicit ReplyFields(const Message& reply) : reply_(reply) {}
+
+  bool HasNumber(const std::string& name) const {
+    return HasOne(name, FieldDescriptor::CPPTYPE_INT64);
   }
-  if constexpr (requires { response.positions(); }) {
-    line.Number("messages", response.positions_size());
-    if (!response.positions().empty()) {
-      line.Number("first_position", *response.positions().begin());
-      line.Number("last_position", *response.positions().rbegin());
+  bool HasFlag(const std::string& name) const {
+    return HasOne(name, FieldDescriptor::CPPTYPE_BOOL);
+  }
+  bool IsRepeated(const std::string& name) const {
+    const FieldDescriptor* const field = Find(name);
+    return field != nullptr && field->is_repeated();
+  }
+  // A message's; an empty one where it is not set.
+  std::optional<ReplyFields> Of(const std::string& name) const {
+    if (!HasOne(name, FieldDescriptor::CPPTYPE_MESSAGE)) return std::nullopt;
+    return ReplyFields(reply_.GetReflection()->GetMessage(reply_, Find(name)));
+  }
+  std::int64_t Number(const std::string& name) const {
+    return reply_.GetReflection()->GetInt64(reply_, Find(name));
+  }
+  bool Flag(const std::string& name) const {
+    return reply_.GetReflection()->GetBool(reply_, Find(name));
+  }
+  bool IsSet(const std::string& name) const {
+    return reply_.GetReflection()->HasField(reply_, Find(name));
+  }
+  int Count(const std::string& name) const {
+    return reply_.GetReflection()->FieldSize(reply_, Find(name));
+  }
+  std::int64_t NumberAt(const std::string& name, int index) const {
+    return reply_.GetReflection()->GetRepeatedInt64(reply_, Find(name), index);
+  }
+  ReplyFields At(const std::string& name, int index) const {
+    return ReplyFields(reply_.GetReflection()->GetRepeatedMessage(reply_, Find(name), index));
+  }
+
+ private:
+  const FieldDescriptor* Find(const std::string& name) const {
+    return reply_.GetDescriptor()->FindFieldByName(name);
+  }
+  bool HasOne(const std::string& name, FieldDescriptor::CppType type) const {
+    const FieldDescriptor* const field = Find(name);
+    return field != nullptr && !field->is_repeated() && field->cpp_type() == type;
+  }
+
+  const Message& reply_;
+};
+
+void AddNumber(const ReplyFields& reply, const std::string& field, std::string_view name,
+               LogLine& line) {
+  if (reply.HasNumber(field)) line.Number(name, reply.Number(field));
+}
+
+void AddFlag(const ReplyFields& reply, const std::string& field, LogLine& line) {
+  if (reply.HasFlag(field)) line.Plain(field, reply.Flag(field) ? "true" : "false");
+}
+
+void AddStored(const ReplyFields& reply, LogLine& line) {
+  const int messages = reply.Count("positions");
+  line.Number("messages", messages);
+  if (messages > 0) {
+    line.Number("first_position", reply.NumberAt("positions", 0));
+    line.Number("last_position", reply.NumberAt("positions", messages - 1));
+  }
+  line.Number("contents", reply.Count("content_ids"));
+}
+
+void AddErased(const ReplyFields& reply, LogLine& line) {
+  for (const auto& [field, name] : {std::pair{"session_count", "sessions"},
+                                    {"message_count", "messages"},
+                                    {"content_count", "contents"},
+                                    {"block_count", "blocks"},
+                                    {"entry_count", "entries"},
+                                    {"job_count", "jobs"},
+                                    {"reply_count", "replies"}}) {
+    AddNumber(reply, field, name, line);
+  }
+  AddFlag(reply, "purged", line);
+  AddFlag(reply, "dry_run", line);
+}
+
+void AddOutcomes(const ReplyFields& reply, LogLine& line) {
+  const int batches = reply.Count("outcomes");
+  int failed = 0;
+  for (int i = 0; i < batches; ++i) failed += reply.At("outcomes", i).IsSet("error") ? 1 : 0;
+  line.Number("batches", batches);
+  line.Number("failed", failed);
+}
+
+// What a reply says of the change. It is read by the names of its fields, so that the reply of a
+// new method is read too.
+void AddChange(const ReplyFields& reply, LogLine& line) {
+  AddNumber(reply, "revision", "revision", line);
+  if (const auto session = reply.Of("session")) AddNumber(*session, "revision", "revision", line);
+  if (reply.IsRepeated("positions")) AddStored(reply, line);
+  if (reply.HasFlag("purged")) AddErased(reply, line);
+  AddNumber(reply, "namespace_count", "namespaces", line);
+  if (const auto name_space = reply.Of("namespace")) {
+    AddNumber(*name_space, "item_count", "items", line);
+  }
+  AddNumber(reply, "item_count", "items", line);
+  if (reply.IsRepeated("outcomes")) AddOutcomes(reply, line);
+  AddFlag(reply, "replayed", line);
+}
+
+// An empty reply of the method.
+const Message& ReplyOf(Method method) {
+  static const auto* const replies = [] {
+    auto* const found = new std::array<const Message*, kMethods.size()>();
+    for (const MethodTraits& traits : kMethods) {
+      const google::protobuf::MethodDescriptor* const descriptor =
+          google::protobuf::DescriptorPool::generated_pool()->FindMethodByName(
+              fmt::format("{}.{}", ServiceOf(traits), traits.name));
+      (*found)[static_cast<std::size_t>(traits.method)] =
+          google::protobuf::MessageFactory::generated_factory()->GetPrototype(
+              descriptor->output_type());
     }
-    line.Number("contents", response.content_ids_size());
-  }
-  if constexpr (requires { response.purged(); }) {
-    line.Number("sessions", response.session_count());
-    line.Number("messages", response.message_count());
-    line.Number("contents", response.content_count());
-    line.Number("blocks", response.block_count());
-    line.Number("entries", response.entry_count());
-    line.Number("jobs", response.job_count());
-    line.Number("replies", response.reply_count());
-    line.Plain("purged", response.purged() ? "true" : "false");
-    line.Plain("dry_run", response.dry_run() ? "true" : "false");
-  }
-  if constexpr (requires { response.namespace_count(); }) {
-    line.Number("namespaces", response.namespace_count());
-    line.Number("items", response.item_count());
-  }
-  if constexpr (requires { response.namespace_().item_count(); }) {
-    line.Number("items", response.namespace_().item_count());
-  }
-  if constexpr (requires { response.outcomes(); }) {
-    line.Number("batches", response.outcomes_size());
-    line.Number("failed", std::count_if(response.outcomes().begin(), response.outcomes().end(),
-                                        [](const auto& outcome) { return outcome.has_error(); }));
-  }
-  if constexpr (requires { response.replayed(); }) {
-    line.Plain("replayed", response.replayed() ? "true" : "false");
-  }
+    return found;
+  }();
+  return *(*replies)[static_cast<std::size_t>(method)];
 }
 
 void AddChange(Method method, std::string_view reply, LogLine& line) {
-  switch (method) {
-    case Method::kPut:
-      return AddChange<v1::PutResponse>(reply, line);
-    case Method::kSet:
-      return AddChange<v1::SetResponse>(reply, line);
-    case Method::kReset:
-      return AddChange<v1::ResetResponse>(reply, line);
-    case Method::kUpdateMessage:
-      return AddChange<v1::UpdateMessageResponse>(reply, line);
-    case Method::kDeleteMessage:
-      return AddChange<v1::DeleteMessageResponse>(reply, line);
-    case Method::kUpdateContent:
-      return AddChange<v1::UpdateContentResponse>(reply, line);
-    case Method::kDeleteContent:
-      return AddChange<v1::DeleteContentResponse>(reply, line);
-    case Method::kCreateSession:
-      return AddChange<v1::CreateSessionResponse>(reply, line);
-    case Method::kUpdateSession:
-      return AddChange<v1::UpdateSessionResponse>(reply, line);
-    case Method::kDeleteSession:
-      return AddChange<v1::DeleteSessionResponse>(reply, line);
-    case Method::kForkSession:
-      return AddChange<v1::ForkSessionResponse>(reply, line);
-    case Method::kImportSession:
-      return AddChange<v1::ImportSessionResponse>(reply, line);
-    case Method::kEraseSubject:
-      return AddChange<v1::EraseSubjectResponse>(reply, line);
-    case Method::kUndoBlockChange:
-      return AddChange<v1::UndoBlockChangeResponse>(reply, line);
-    case Method::kAddFact:
-      return AddChange<v1::AddFactResponse>(reply, line);
-    case Method::kUpdateFact:
-      return AddChange<v1::UpdateFactResponse>(reply, line);
-    case Method::kDeleteFact:
-      return AddChange<v1::DeleteFactResponse>(reply, line);
-    case Method::kPutItem:
-      return AddChange<v1::PutItemResponse>(reply, line);
-    case Method::kDeleteItem:
-      return AddChange<v1::DeleteItemResponse>(reply, line);
-    case Method::kBatchItems:
-      return AddChange<v1::BatchItemsResponse>(reply, line);
-    case Method::kCopyNamespace:
-      return AddChange<v1::CopyNamespaceResponse>(reply, line);
-    case Method::kDeleteNamespace:
-      return AddChange<v1::DeleteNamespaceResponse>(reply, line);
-    case Method::kImportNamespace:
-      return AddChange<v1::ImportNamespaceResponse>(reply, line);
-    default:
-      return;  // Jobs change no session by themselves.
+  const std::unique_ptr<Message> parsed(ReplyOf(method).New());
+  if (parsed->ParseFromArray(reply.data(), static_cast<int>(reply.size()))) {
+    AddChange(ReplyFields(*parsed), line);
   }
 }
 

@@ -123,6 +123,40 @@ absl::Status EditContent(const Call<v1::UpdateContentRequest>& call, const Found
   return absl::OkStatus();
 }
 
+std::string UpdateMessageReply(const WriteResult& result) {
+  v1::UpdateMessageResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.messages.front()->position);
+  reply.set_token_count(result.messages.front()->token_count);
+  return reply.SerializeAsString();
+}
+
+std::string DeleteMessageReply(const WriteResult& result) {
+  v1::DeleteMessageResponse reply;
+  reply.set_revision(result.revision);
+  for (const MessagePtr& message : result.messages) {
+    reply.add_message_ids(MessageId(*message, result.generation));
+  }
+  reply.set_active_count(result.removed_active);
+  reply.set_archived_count(result.removed_archived);
+  reply.set_retired_fact_count(result.retired_facts);
+  return reply.SerializeAsString();
+}
+
+std::string UpdateContentReply(const WriteResult& result) {
+  v1::UpdateContentResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.contents.front()->position);
+  return reply.SerializeAsString();
+}
+
+std::string DeleteContentReply(const WriteResult& result) {
+  v1::DeleteContentResponse reply;
+  reply.set_revision(result.revision);
+  reply.set_position(result.contents.front()->position);
+  return reply.SerializeAsString();
+}
+
 }  // namespace
 
 void MemoryService::AddTo(RpcMethods& methods) {

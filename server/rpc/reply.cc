@@ -13,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
-#include "core/lifecycle/subject_erase.h"
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
@@ -104,40 +103,6 @@ std::string ResetReply(const WriteResult& result) {
   reply.set_active_count(result.removed_active);
   reply.set_archived_count(result.removed_archived);
   reply.set_content_count(result.removed_contents);
-  return reply.SerializeAsString();
-}
-
-std::string UpdateMessageReply(const WriteResult& result) {
-  v1::UpdateMessageResponse reply;
-  reply.set_revision(result.revision);
-  reply.set_position(result.messages.front()->position);
-  reply.set_token_count(result.messages.front()->token_count);
-  return reply.SerializeAsString();
-}
-
-std::string DeleteMessageReply(const WriteResult& result) {
-  v1::DeleteMessageResponse reply;
-  reply.set_revision(result.revision);
-  for (const MessagePtr& message : result.messages) {
-    reply.add_message_ids(MessageId(*message, result.generation));
-  }
-  reply.set_active_count(result.removed_active);
-  reply.set_archived_count(result.removed_archived);
-  reply.set_retired_fact_count(result.retired_facts);
-  return reply.SerializeAsString();
-}
-
-std::string UpdateContentReply(const WriteResult& result) {
-  v1::UpdateContentResponse reply;
-  reply.set_revision(result.revision);
-  reply.set_position(result.contents.front()->position);
-  return reply.SerializeAsString();
-}
-
-std::string DeleteContentReply(const WriteResult& result) {
-  v1::DeleteContentResponse reply;
-  reply.set_revision(result.revision);
-  reply.set_position(result.contents.front()->position);
   return reply.SerializeAsString();
 }
 
@@ -309,24 +274,6 @@ std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionIn
     session->set_session_id(session_id);
   }
   reply.set_next_page_token(std::string(next_page_token));
-  return reply.SerializeAsString();
-}
-
-std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
-  v1::EraseSubjectResponse reply;
-  reply.set_session_count(receipt.removed.sessions);
-  reply.set_message_count(receipt.removed.messages);
-  reply.set_content_count(receipt.removed.contents);
-  reply.set_block_count(receipt.removed.blocks);
-  reply.set_entry_count(receipt.removed.entries);
-  reply.set_job_count(receipt.removed.jobs);
-  reply.set_reply_count(receipt.replies);
-  reply.set_namespace_count(receipt.namespaces);
-  reply.set_item_count(receipt.items);
-  reply.set_purged(receipt.purged);
-  reply.set_left_reason(receipt.left);
-  reply.set_left_elsewhere(receipt.left_elsewhere);
-  reply.set_dry_run(dry_run);
   return reply.SerializeAsString();
 }
 

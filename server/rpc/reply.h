@@ -21,10 +21,6 @@ std::string PutReply(const WriteResult& result);
 std::string WithOpenJobs(std::string reply, const std::vector<OpenJob>& jobs, const Usage& usage);
 std::string SetReply(const WriteResult& result);
 std::string ResetReply(const WriteResult& result);
-std::string UpdateMessageReply(const WriteResult& result);
-std::string DeleteMessageReply(const WriteResult& result);
-std::string UpdateContentReply(const WriteResult& result);
-std::string DeleteContentReply(const WriteResult& result);
 // The session id of these is not in the result: WithSessionId() adds it.
 std::string CreateSessionReply(const WriteResult& result);
 std::string UpdateSessionReply(const WriteResult& result);
@@ -51,8 +47,6 @@ std::string GetContentReply(const ContentView& view);
 std::string GetSessionReply(std::string_view session_id, const SessionInfo& info);
 std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionInfo>>& sessions,
                               std::string_view next_page_token);
-
-std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run);
 
 }  // namespace memoryd
 

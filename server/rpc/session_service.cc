@@ -41,6 +41,24 @@ absl::Status CheckSubject(const Caller& caller, std::string_view subject) {
   return SubjectNotGranted("subject");
 }
 
+std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
+  v1::EraseSubjectResponse reply;
+  reply.set_session_count(receipt.removed.sessions);
+  reply.set_message_count(receipt.removed.messages);
+  reply.set_content_count(receipt.removed.contents);
+  reply.set_block_count(receipt.removed.blocks);
+  reply.set_entry_count(receipt.removed.entries);
+  reply.set_job_count(receipt.removed.jobs);
+  reply.set_reply_count(receipt.replies);
+  reply.set_namespace_count(receipt.namespaces);
+  reply.set_item_count(receipt.items);
+  reply.set_purged(receipt.purged);
+  reply.set_left_reason(receipt.left);
+  reply.set_left_elsewhere(receipt.left_elsewhere);
+  reply.set_dry_run(dry_run);
+  return reply.SerializeAsString();
+}
+
 }  // namespace
 
 void SessionService::AddTo(RpcMethods& methods) {
