@@ -437,6 +437,7 @@ class FactBlock final : public FactBlockBase {
   // oldest.
   static BlockContent ContentOf(const FactState& state) {
     std::vector<const Fact*> order;
+    order.reserve(state.facts.size());
     for (const Fact& fact : state.facts) order.push_back(&fact);
     std::stable_sort(order.begin(), order.end(), [](const Fact* a, const Fact* b) {
       return a->trust != b->trust ? a->trust < b->trust : a->last_us < b->last_us;

@@ -199,7 +199,7 @@ absl::StatusOr<BlockPart> MediaOfUrl(StoredPart::Kind kind, std::string_view url
       if (mime_type.starts_with("video/")) part.mime_type = mime_type;
       break;
     default:
-      if (const absl::Status checked = CheckDocument(url); !checked.ok()) return checked;
+      if (absl::Status checked = CheckDocument(url); !checked.ok()) return checked;
       part.mime_type = url.starts_with("data:") ? std::string_view() : mime_type;
       part.title = "input_document";
   }

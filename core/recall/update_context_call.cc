@@ -99,8 +99,8 @@ bool UpdateContextCall::AskOthers(const SessionInfo& info) {
     render.deadline = read_->deadline();
     environment().others->ShowStable(
         {request_.key.tenant, other}, std::move(render),
-        [self, shown, name = name](absl::StatusOr<BlockContent> content) {
-          self->OtherAnswered(*shown, name, std::move(content));
+        [self, shown, block = name](absl::StatusOr<BlockContent> content) {
+          self->OtherAnswered(*shown, block, std::move(content));
         });
   }
   return true;
