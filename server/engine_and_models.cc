@@ -11,7 +11,9 @@
 #include "absl/random/random.h"
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "core/base/random_source.h"
 #include "core/base/status_macros.h"
+#include "core/base/wall_clock.h"
 #include "core/engine/engine.h"
 #include "core/llm/configured_models.h"
 #include "core/workers/worker_registry.h"
@@ -22,16 +24,24 @@
 namespace memoryd {
 namespace {
 
-std::int64_t NowMicros() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
+class SystemClock final : public WallClock {
+ public:
+  std::int64_t NowUs() const override {
+    return std::chrono::duration_cast<std::chrono::microseconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
+  }
+};
+const SystemClock kClock;
 
-std::uint64_t RandomNumber() {
-  thread_local absl::BitGen generator;
-  return absl::Uniform<std::uint64_t>(generator);
-}
+class SystemRandom final : public RandomSource {
+ public:
+  std::uint64_t Next() override {
+    thread_local absl::BitGen generator;
+    return absl::Uniform<std::uint64_t>(generator);
+  }
+};
+SystemRandom system_random;
 
 WorkerRegistryOptions WorkerOptionsOf(MemoryBudget* memory) {
   WorkerRegistryOptions options;
@@ -61,8 +71,8 @@ EngineOptions EngineOptionsOf(const Config& config) {
   options.jobs.lease_time = std::chrono::milliseconds(config.job_lease_ms);
   options.jobs.attempt_time = std::chrono::milliseconds(config.job_timeout_ms);
   options.vocabulary_directory = config.vocabulary_dir;
-  options.now_us = &NowMicros;
-  options.random = &RandomNumber;
+  options.clock = &kClock;
+  options.random = &system_random;
   options.hand_on = &EncodeHandedOn;
   return options;
 }
@@ -83,7 +93,7 @@ EngineAndModels::EngineAndModels(const EngineParts& parts,
           [settings = parts.settings](std::string_view tenant) {
             return settings->Now()->tenants.Of(tenant).model_budget();
           },
-          parts.is_named, &NowMicros),
+          parts.is_named, &kClock),
       configured_(configured.get()),
       models_(std::move(configured), &workers_, &model_usage_),
       options_(OptionsOf(parts)),

@@ -71,7 +71,7 @@ absl::StatusOr<StateWithout> BlockTraits::OnMessagesGone(const BlockState& state
   StateWithout after;
   if (!has_entries() || gone.archived.empty() || state.entry_generation == 0) return after;
   MEMORYD_ASSIGN_OR_RETURN(EmbeddingState known, EmbeddingState::FromJson(state.state));
-  known.log.Open(state.next_entry, gone.random());
+  known.log.Open(state.next_entry, gone.random.Next());
   if (*known.log.count == 0) return after;
   for (const NumberRange& range : gone.archived) {
     known.log.NoteMark({range.begin, range.end, state.next_entry, !gone.changed});

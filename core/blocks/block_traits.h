@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/random_source.h"
 #include "core/blocks/entry_log.h"
 #include "core/blocks/fact_changes.h"
 #include "core/llm/model.h"
@@ -43,7 +43,7 @@ struct GoneMessages {
   bool changed = false;  // They are still there, with other parts.
   std::int64_t now_us = 0;
   // Random numbers, for a log that is begun.
-  const std::function<std::uint64_t()>& random;
+  RandomSource& random;
 };
 
 // A block's state after messages have gone.

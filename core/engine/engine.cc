@@ -30,7 +30,7 @@ Engine::Engine(Store* store, EngineOptions options)
       options_(std::move(options)),
       token_rules_(options_.vocabulary_directory),
       cache_(options_.cache_bytes, options_.memory),
-      touches_(store_, &cache_, &stats_, options_.now_us),
+      touches_(store_, &cache_, &stats_, options_.clock),
       models_(options_.models, &session_usage_, [this](const SessionKey& key) { StoreUsage(key); }),
       calls_(options_.max_pending_calls, options_.max_pending_bytes, &readers_, &stats_),
       recall_(store_, options_.bodies, options_.index_bytes, options_.memory,
@@ -60,11 +60,11 @@ Engine::Engine(Store* store, EngineOptions options)
       search_queue_(&searchers_),
       search_environment_{
           &calls_,        &reader_,   &touches_, &blocks_, &token_rules_,          &recall_,
-          &search_queue_, &attached_, &models_,  &writes_, options_.block_timeout, options_.now_us},
+          &search_queue_, &attached_, &models_,  &writes_, options_.block_timeout, options_.clock},
       contexts_({&calls_, &reader_, &touches_, &blocks_, &token_rules_, options_.bodies,
-                 options_.block_timeout, options_.now_us}),
+                 options_.block_timeout, options_.clock}),
       reads_({store_, options_.bodies, options_.memory, &calls_, &reader_, &touches_, &blocks_,
-              &session_usage_, options_.now_us}),
+              &session_usage_, options_.clock}),
       job_calls_(store_, &calls_, &reader_, &writes_),
       lifecycle_(LifecycleOptions()),
       writes_(WriteOptions()),
@@ -133,7 +133,7 @@ WritePath::Options Engine::WriteOptions() {
   writes.defaults_of = &options_.defaults_of;
   writes.committers = options_.committers;
   writes.max_active_bytes = options_.max_active_bytes;
-  writes.now_us = options_.now_us;
+  writes.clock = options_.clock;
   writes.random = options_.random;
   return writes;
 }
@@ -151,7 +151,7 @@ JobRunner::Options Engine::JobOptions() {
   jobs.blocks = &blocks_;
   jobs.writes = &writes_;
   jobs.max_message_bytes = 2 * std::min(options_.max_active_bytes, kAllActive / 2);
-  jobs.now_us = options_.now_us;
+  jobs.clock = options_.clock;
   jobs.random = options_.random;
   jobs.settings = options_.jobs;
   jobs.take_over = options_.coherence == Coherence::kExclusive;
@@ -172,7 +172,7 @@ LifecycleCalls::Options Engine::LifecycleOptions() {
   lifecycle.search = &recall_.search();
   lifecycle.entries = &entries_;
   lifecycle.random = options_.random;
-  lifecycle.now_us = options_.now_us;
+  lifecycle.clock = options_.clock;
   return lifecycle;
 }
 
@@ -183,7 +183,7 @@ ItemReads::Options Engine::ItemReadOptions() {
   reads.calls = &calls_;
   reads.searchers = &searchers_;
   reads.word_vectors = options_.word_vectors;
-  reads.now_us = options_.now_us;
+  reads.clock = options_.clock;
   return reads;
 }
 
@@ -193,7 +193,7 @@ ItemWritePath::Options Engine::ItemWriteOptions() {
   writes.calls = &calls_;
   writes.quotas = quotas_.get();
   writes.committers = options_.committers;
-  writes.now_us = options_.now_us;
+  writes.clock = options_.clock;
   return writes;
 }
 
@@ -203,7 +203,7 @@ NamespaceCalls::Options Engine::NamespaceOptions() {
   namespaces.memory = options_.memory;
   namespaces.calls = &calls_;
   namespaces.writes = &item_writes_;
-  namespaces.now_us = options_.now_us;
+  namespaces.clock = options_.clock;
   return namespaces;
 }
 
@@ -214,7 +214,7 @@ SessionExpiry::Options Engine::ExpiryOptions() {
   expiry.stats = &stats_;
   expiry.max_active_bytes = options_.max_active_bytes;
   expiry.writes = &writes_;
-  expiry.now_us = options_.now_us;
+  expiry.clock = options_.clock;
   expiry.stopping = [this] { return calls_.stopping(); };
   return expiry;
 }
@@ -229,7 +229,7 @@ Sweeper::Options Engine::SweeperOptions() {
   sweeper.shared = options_.coherence == Coherence::kShared;
   sweeper.interval = options_.sweep_interval;
   sweeper.keep_requests = options_.keep_requests;
-  sweeper.now_us = options_.now_us;
+  sweeper.clock = options_.clock;
   return sweeper;
 }
 

@@ -16,6 +16,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "core/base/random_source.h"
+#include "core/base/wall_clock.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/entry_index_cache.h"
 #include "core/blocks/worker_blocks.h"
@@ -102,10 +104,9 @@ struct EngineOptions {
   // Request records, tombstones and jobs that ended are kept this long.
   std::chrono::hours keep_requests{24};
   std::string vocabulary_directory;
-  // Microseconds since the epoch.
-  std::function<std::int64_t()> now_us;
-  // Random 64-bit numbers; called from several threads.
-  std::function<std::uint64_t()> random;
+  // Both outlive the engine.
+  const WallClock* clock = nullptr;
+  RandomSource* random = nullptr;
   // For blocks of kind `session`. Called from several threads.
   HandOnEncoder hand_on;
 };

@@ -73,7 +73,7 @@ bool JobClaimer::AwaitPoll() {
   const auto interval = options_.settings.poll_interval;
   const auto half = static_cast<std::uint64_t>(interval.count() / 2 + 1);
   const auto next_poll =
-      Clock::now() + interval / 2 + std::chrono::milliseconds(options_.random() % half);
+      Clock::now() + interval / 2 + std::chrono::milliseconds(options_.random->Next() % half);
   MutexLock lock(mutex_);
   while (!stopping_ && !poll_) {
     if (!wake_.WaitUntil(mutex_, next_poll)) break;

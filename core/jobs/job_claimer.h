@@ -5,13 +5,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "core/base/random_source.h"
 #include "core/calls/engine_stats.h"
 #include "core/jobs/job_settings.h"
 #include "core/model/job.h"
@@ -40,7 +40,7 @@ class JobClaimer {
   struct Options {
     Store* store = nullptr;
     EngineStats* stats = nullptr;
-    std::function<std::uint64_t()> random;
+    RandomSource* random = nullptr;
     JobSettings settings;
     // Marks what is this server's.
     std::uint64_t lease = 0;

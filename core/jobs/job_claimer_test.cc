@@ -20,6 +20,7 @@
 #include "core/calls/engine_stats.h"
 #include "core/model/job.h"
 #include "core/storage/store.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/faulty_store.h"
 #include "tests/support/memory_store.h"
 
@@ -101,7 +102,7 @@ class JobClaimerTest : public ::testing::Test {
     JobClaimer::Options options;
     options.store = &store_;
     options.stats = &stats_;
-    options.random = [] { return 0; };
+    options.random = &random_;
     options.settings.limits = {.max_running = 3, .max_running_of_tenant = 2};
     options.settings.poll_interval = milliseconds(1000);
     options.lease = kLease;
@@ -116,6 +117,7 @@ class JobClaimerTest : public ::testing::Test {
 
   std::unique_ptr<Store> real_ = *OpenMemoryStore();
   JobStore store_{real_.get()};
+  FakeRandom random_{[] { return std::uint64_t{0}; }};
   EngineStats stats_;
   Jobs jobs_;
 };

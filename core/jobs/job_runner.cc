@@ -62,7 +62,7 @@ struct JobRunner::Attempt {
 
 JobRunner::JobRunner(Options options)
     : options_(std::move(options)),
-      lease_(options_.random() | 1U),
+      lease_(options_.random->Next() | 1U),
       link_(std::make_shared<Link>()),
       input_({options_.store, options_.bodies, options_.memory, options_.max_message_bytes}),
       retry_(options_.settings),
@@ -357,7 +357,7 @@ void JobRunner::AskBlock(const std::shared_ptr<Attempt>& attempt,
   request.job_id = JobId(job.key);
   request.generation = job.key.generation;
   request.attempt = job.attempts;
-  request.now_us = options_.now_us();
+  request.now_us = options_.clock->NowUs();
   request.usage = attempt->usage;
   request.deadline = Clock::now() + options_.settings.attempt_time;
   attempt->session = nullptr;
@@ -396,14 +396,14 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
   const Verdict verdict = retry_.Judge(
       {job.attempts, attempt->entries.size(), EmbedsAnew(attempt->fed.get(), job)}, status);
   if (verdict == Verdict::kLeaveToOthers) {
-    JobRelease release = RetryPolicy::LeaveToOthers(job, status, options_.now_us());
+    JobRelease release = RetryPolicy::LeaveToOthers(job, status, options_.clock->NowUs());
     // Due at once for the others.
     if (claimer_.LeaveToOthers(job.key, release.delay)) release.delay = {};
     GiveBack(attempt, std::move(release));
     return;
   }
   if (verdict == Verdict::kAwaitBudget) {
-    GiveBack(attempt, retry_.AwaitBudget(job, status, options_.now_us()));
+    GiveBack(attempt, retry_.AwaitBudget(job, status, options_.clock->NowUs()));
     return;
   }
   Increment(options_.stats->job_failures);
@@ -412,7 +412,7 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
     return;
   }
   if (verdict == Verdict::kTryAgain) {
-    GiveBack(attempt, retry_.TryAgain(job, status, options_.random()));
+    GiveBack(attempt, retry_.TryAgain(job, status, options_.random->Next()));
     return;
   }
   JobOutcome outcome;
@@ -423,7 +423,8 @@ void JobRunner::Failed(const std::shared_ptr<Attempt>& attempt, const absl::Stat
 
 void JobRunner::AwaitMemory(const std::shared_ptr<Attempt>& attempt, const absl::Status& status) {
   Increment(options_.stats->jobs_short_of_memory);
-  GiveBack(attempt, retry_.AwaitMemory(attempt->job, status, options_.now_us(), options_.random()));
+  GiveBack(attempt, retry_.AwaitMemory(attempt->job, status, options_.clock->NowUs(),
+                                       options_.random->Next()));
 }
 
 void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome) {
@@ -455,7 +456,7 @@ void JobRunner::End(const std::shared_ptr<Attempt>& attempt, JobOutcome outcome)
         }
         if (!status.ok()) {
           // It may have been stored: then nothing is done by the second attempt.
-          GiveBack(attempt, retry_.TryAgain(attempt->job, status, options_.random()));
+          GiveBack(attempt, retry_.TryAgain(attempt->job, status, options_.random->Next()));
           return;
         }
         if (reply->result.job_number != 0) {

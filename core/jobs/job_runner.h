@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -14,6 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/base/random_source.h"
+#include "core/base/wall_clock.h"
 #include "core/blocks/block.h"
 #include "core/calls/engine_stats.h"
 #include "core/calls/executor.h"
@@ -61,8 +62,8 @@ class JobRunner final : public CommittedJobs, private JobClaimer::Holder {
     MemoryBudget* memory = nullptr;
     const SessionBlocks* blocks = nullptr;
     WriteQueue* writes = nullptr;
-    std::function<std::int64_t()> now_us;
-    std::function<std::uint64_t()> random;
+    const WallClock* clock = nullptr;
+    RandomSource* random = nullptr;
     JobSettings settings;
     // The most bytes that the messages of one job may have. A job without room in the memory budget
     // waits for it.

@@ -86,7 +86,7 @@ void LifecycleCalls::EraseSubject(EraseRequest request, Done<EraseReceipt> done)
   erase.run = RunFor(read, request.tenant);
   erase.writes = options_.writes;
   erase.begin_write = [read] { return read->BeginWrite(); };
-  erase.now_us = options_.now_us;
+  erase.clock = options_.clock;
   erase.forget = [this](const SessionKey& key) { Forget(key); };
   erase.done = [read](absl::StatusOr<EraseReceipt> receipt) { read->Finish(std::move(receipt)); };
   std::make_shared<SubjectErase>(std::move(erase), std::move(request))->Start();

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "core/base/random_source.h"
+#include "core/base/wall_clock.h"
 #include "core/blocks/entry_index_cache.h"
 #include "core/calls/calls.h"
 #include "core/lifecycle/session_fork.h"
@@ -42,8 +44,8 @@ class LifecycleCalls {
     // What is kept in memory of a session beside itself.
     SessionSearch* search = nullptr;
     EntryIndexCache* entries = nullptr;
-    std::function<std::uint64_t()> random;
-    std::function<std::int64_t()> now_us;
+    RandomSource* random = nullptr;
+    const WallClock* clock = nullptr;
   };
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;

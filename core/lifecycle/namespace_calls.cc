@@ -91,7 +91,8 @@ absl::StatusOr<bool> NamespaceCalls::WriteRow(const NamespaceKey& key,
   TenantUsage growth{.bytes = memoryd::CountedBytes(key.path, change.subject, change.config)};
   if (row.has_value()) growth.bytes -= CountedBytes(key, *row);
   MEMORYD_ASSIGN_OR_RETURN(const ItemQuota::Room room, quota.ReserveNow(key.tenant, growth));
-  absl::StatusOr<bool> written = options_.store->WriteNamespace(key, change, options_.now_us());
+  absl::StatusOr<bool> written =
+      options_.store->WriteNamespace(key, change, options_.clock->NowUs());
   CommitOutcome outcome = CommitOutcome::kFailed;
   if (written.ok() && *written) outcome = CommitOutcome::kCommitted;
   if (absl::IsUnavailable(written.status())) outcome = CommitOutcome::kUnknown;
@@ -137,7 +138,7 @@ void NamespaceCalls::Write(ItemBatch batch, NamespaceSettings settings, std::siz
     done(place.status());
     return;
   }
-  batch.begun_us = options_.now_us();
+  batch.begun_us = options_.clock->NowUs();
   // Shared, since a function must be one that can be copied.
   struct Asked {
     ItemBatch batch;
@@ -239,9 +240,10 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
   NamespaceCounts counts;
   const auto remove = [&](const NamespacePath& path, const NamespaceRow& row) -> absl::Status {
     if (!read.BeginWrite()) return NobodyWaits();
-    MEMORYD_ASSIGN_OR_RETURN(const DeletedNamespace deleted,
-                             options_.store->DeleteNamespace(
-                                 {key.tenant, path}, {.subject = subject}, options_.now_us()));
+    MEMORYD_ASSIGN_OR_RETURN(
+        const DeletedNamespace deleted,
+        options_.store->DeleteNamespace({key.tenant, path}, {.subject = subject},
+                                        options_.clock->NowUs()));
     // One below was given away since it was listed.
     if (deleted.of_other && path == key.path) return SubjectNotGranted("namespace");
     if (!deleted.existed) return absl::OkStatus();
@@ -273,7 +275,7 @@ absl::StatusOr<NamespaceCounts> NamespaceCalls::DeleteNow(const NamespaceKey& ke
 std::shared_ptr<NamespaceImport> NamespaceCalls::Import(NamespaceImportRequest request) {
   return std::make_shared<NamespaceImport>(
       NamespaceImport::Options{options_.store, options_.calls, &options_.writes->quota(),
-                               options_.now_us},
+                               options_.clock},
       std::move(request));
 }
 
@@ -396,7 +398,7 @@ class NamespaceCalls::NamespaceCopy : public std::enable_shared_from_this<Namesp
     for (bool more = true; more;) {
       MEMORYD_ASSIGN_OR_RETURN(
           ItemPage page, view_.ListItems({request_.tenant, source.path}, source.row.generation,
-                                         range, options_.now_us()));
+                                         range, options_.clock->NowUs()));
       more = page.more && !page.items.empty();
       for (Item& item : page.items) {
         range.after_version = item.version;

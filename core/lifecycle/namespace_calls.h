@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/items/namespace_config.h"
 #include "core/items/namespace_path.h"
@@ -47,7 +48,7 @@ class NamespaceCalls {
     MemoryBudget* memory = nullptr;
     Calls* calls = nullptr;
     ItemWritePath* writes = nullptr;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;

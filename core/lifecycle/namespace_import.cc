@@ -82,7 +82,7 @@ void NamespaceImport::Begin(Done done) {
   Run(
       growth_,
       [self = shared_from_this()]() -> absl::Status {
-        const std::int64_t now_us = self->options_.now_us();
+        const std::int64_t now_us = self->options_.clock->NowUs();
         MEMORYD_ASSIGN_OR_RETURN(std::optional<StagedNamespace> staged,
                                  self->options_.store->StageNamespace(self->request_.key, now_us));
         if (!staged.has_value()) return Exists();
@@ -99,7 +99,7 @@ void NamespaceImport::Begin(Done done) {
 }
 
 absl::StatusOr<std::vector<Item>> NamespaceImport::Take(std::vector<Item> items) {
-  const std::int64_t now_us = options_.now_us();
+  const std::int64_t now_us = options_.clock->NowUs();
   for (std::size_t i = 0; i < items.size(); ++i) {
     const std::int64_t size = std::ssize(items[i].content.vector);
     if (size == 0) continue;
@@ -133,7 +133,7 @@ absl::Status NamespaceImport::Stage(const std::vector<Item>& items) {
     }
     const std::span<const Item> piece(&items[begin], end - begin);
     MEMORYD_ASSIGN_OR_RETURN(const bool stored,
-                             options_.store->StageItems(staged_, piece, options_.now_us()));
+                             options_.store->StageItems(staged_, piece, options_.clock->NowUs()));
     if (!stored) return Replaced();
     begin = end;
   }

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/items/item.h"
 #include "core/items/namespace_config.h"
@@ -48,7 +49,7 @@ class NamespaceImport : public std::enable_shared_from_this<NamespaceImport> {
     ItemStore* store = nullptr;
     Calls* calls = nullptr;
     ItemQuota* quota = nullptr;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
 
   NamespaceImport(Options options, NamespaceImportRequest request)

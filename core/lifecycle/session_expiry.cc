@@ -236,7 +236,7 @@ absl::Status SessionExpiry::SweepEntries(const DueSession& due, const SessionSet
     MEMORYD_ASSIGN_OR_RETURN(
         std::optional<EntryRemoval> removal,
         FindHiddenEntries(*options_.store, due.key, session->row, block, settings->traits->ttl_us(),
-                          options_.now_us(), options_.stopping));
+                          options_.clock->NowUs(), options_.stopping));
     if (!removal.has_value()) continue;
     WriteRequest write;
     write.command = commands::TakeOutEntries{*std::move(removal)};
@@ -278,7 +278,7 @@ void SessionExpiry::Sweep() {
   for (std::int64_t limit = kListed;;) {
     // What was read meanwhile is due no more, and so in nobody's way.
     options_.touches->Flush();
-    const std::int64_t now_us = options_.now_us();
+    const std::int64_t now_us = options_.clock->NowUs();
     const auto listed = options_.store->ListDueSessions(now_us, limit);
     // An error shows in health checks; the next sweep tries again.
     if (!listed.ok()) return;

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/engine_stats.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
@@ -32,7 +33,7 @@ class SessionExpiry {
     EngineStats* stats = nullptr;
     std::int64_t max_active_bytes = kAllActive;
     WriteQueue* writes = nullptr;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
     std::function<bool()> stopping;
   };
 

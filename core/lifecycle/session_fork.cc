@@ -140,7 +140,7 @@ absl::Status SessionFork::Plan() {
                                     block.name));
   }
   SessionRow& copy = staged_->row;
-  copy.generation = options_.random();
+  copy.generation = options_.random->Next();
   copy.next_position = end;
   copy.floor = std::min(row.floor, end);
   copy.watermark = std::min(row.watermark, end);
@@ -165,7 +165,7 @@ absl::Status SessionFork::Plan() {
     parts_.push_back({Part::Kind::kMessages, row.generation, copy.generation, range});
   }
   if (row.content_count > 0) {
-    while (copy.content_generation == 0) copy.content_generation = options_.random();
+    while (copy.content_generation == 0) copy.content_generation = options_.random->Next();
     copy.next_content = row.next_content;
     copy.content_count = row.content_count;
     parts_.push_back({Part::Kind::kContents, row.content_generation, copy.content_generation,
@@ -183,7 +183,7 @@ absl::Status SessionFork::Plan() {
         std::max(staged_->usage.bytes, row.message_bytes + row.content_bytes + config_bytes);
   }
   if (!whole || row.block_generation == 0) return absl::OkStatus();
-  while (copy.block_generation == 0) copy.block_generation = options_.random();
+  while (copy.block_generation == 0) copy.block_generation = options_.random->Next();
   staged_->with_blocks = true;
   for (const auto& [name, state] : base_.blocks) {
     // A copy has cost nothing yet.
@@ -192,7 +192,7 @@ absl::Status SessionFork::Plan() {
     block.done = 0;
     block.next = 1;
     if (state->entry_generation != 0) {
-      block.entry_generation = options_.random();
+      block.entry_generation = options_.random->Next();
       parts_.push_back({Part::Kind::kEntries,
                         state->entry_generation,
                         block.entry_generation,
@@ -209,7 +209,7 @@ absl::Status SessionFork::Plan() {
 // The copy has those that serve. Others that are being made it makes by itself.
 std::string SessionFork::EmbeddingsOfCopy(EmbeddingState embeddings) const {
   NextEmbeddings anew;
-  while (anew.generation == 0) anew.generation = options_.random();
+  while (anew.generation == 0) anew.generation = options_.random->Next();
   anew.source = embeddings.next->source;
   embeddings.next = std::move(anew);
   return embeddings.ToJson();

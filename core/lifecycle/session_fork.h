@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/random_source.h"
 #include "core/blocks/embedding_state.h"
 #include "core/model/body_reader.h"
 #include "core/sessions/session.h"
@@ -60,7 +61,7 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
     std::function<bool()> begin_write;
     SessionLoader* loader = nullptr;
     WriteQueue* writes = nullptr;
-    std::function<std::uint64_t()> random;
+    RandomSource* random = nullptr;
     // Whether the caller has been answered already.
     std::function<bool()> answered;
     std::function<void(absl::StatusOr<ForkReply>)> done;

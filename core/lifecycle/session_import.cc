@@ -61,8 +61,8 @@ SessionImport::SessionImport(Options options, ImportRequest request,
   staged_->config = std::move(config);
   SessionRow& row = staged_->row;
   row.create_us = request_.create_us;
-  row.generation = options_.random();
-  while (row.content_generation == 0) row.content_generation = options_.random();
+  row.generation = options_.random->Next();
+  while (row.content_generation == 0) row.content_generation = options_.random->Next();
   // Known from the beginning, and part of what is stored.
   row.config = staged_->settings.ToJson();
   staged_->usage = {1, 0, ConfigBytes(row)};

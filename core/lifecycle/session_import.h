@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/random_source.h"
 #include "core/writes/staged_write.h"
 #include "core/writes/token_counting.h"
 #include "core/writes/write.h"
@@ -49,7 +50,7 @@ class SessionImport : public std::enable_shared_from_this<SessionImport> {
   struct Options {
     TokenCounting* counting = nullptr;
     WriteQueue* writes = nullptr;
-    std::function<std::uint64_t()> random;
+    RandomSource* random = nullptr;
   };
 
   // `config` is that of the request's settings, which are there.

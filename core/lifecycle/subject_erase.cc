@@ -129,9 +129,9 @@ void SubjectErase::EraseNamespaces() {
   }
   for (const ListedNamespace& listed : *found) {
     // It may have been given to another subject since it was listed.
-    const auto deleted =
-        items.DeleteNamespace({request_.tenant, listed.path},
-                              {.forget = true, .subject = request_.subject}, options_.now_us());
+    const auto deleted = items.DeleteNamespace({request_.tenant, listed.path},
+                                               {.forget = true, .subject = request_.subject},
+                                               options_.clock->NowUs());
     if (!deleted.ok()) {
       options_.done(deleted.status());
       return;
@@ -154,7 +154,7 @@ void SubjectErase::PurgeItems() {
     Answer("DEADLINE");
     return;
   }
-  const std::int64_t now_us = options_.now_us();
+  const std::int64_t now_us = options_.clock->NowUs();
   // What request_ids keep stays as long as it should.
   const auto purged = options_.store->Items().PurgeItems(now_us, /*keep_us=*/now_us, kPurgedAtOnce);
   if (!purged.ok()) {

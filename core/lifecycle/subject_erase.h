@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/base/wall_clock.h"
 #include "core/sessions/session.h"
 #include "core/storage/store.h"
 #include "core/writes/write.h"
@@ -51,7 +52,7 @@ class SubjectErase : public std::enable_shared_from_this<SubjectErase> {
     WriteQueue* writes = nullptr;
     // Asked before anything is erased. False: nobody waits for it any more.
     std::function<bool()> begin_write;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
     // Lets go of what is in memory of a session that is no more.
     std::function<void(const SessionKey&)> forget;
     std::function<void(absl::StatusOr<EraseReceipt>)> done;

@@ -23,6 +23,7 @@
 #include "core/writes/write.h"
 #include "core/writes/write_queue.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/writes.h"
 
 namespace memoryd {
@@ -194,7 +195,7 @@ class IdleErase : private WriteQueue {
     options_.run = [](const std::function<void()>& task) { task(); };
     options_.writes = this;
     options_.begin_write = [] { return true; };
-    options_.now_us = [] { return std::int64_t{1}; };
+    options_.clock = &clock_;
     options_.forget = [](const SessionKey&) {};
     options_.done = [this](absl::StatusOr<EraseReceipt> receipt) { receipt_ = std::move(receipt); };
   }
@@ -213,6 +214,7 @@ class IdleErase : private WriteQueue {
     done(WriteReply());
   }
 
+  const FakeClock clock_{[] { return std::int64_t{1}; }};
   SubjectErase::Options options_;
   absl::StatusOr<EraseReceipt> receipt_ = absl::UnknownError("not answered");
   int writes_ = 0;

@@ -44,7 +44,7 @@ void Sweeper::Sweep() {
   // What it deletes is purged at once.
   if (options_.calls->serving()) options_.expiry->Sweep();
   const PurgeLimits limits{
-      options_.now_us(),
+      options_.clock->NowUs(),
       std::chrono::duration_cast<std::chrono::microseconds>(options_.keep_requests).count(),
       kSweepRows};
   PurgeAll([&] { return options_.store->Purge(limits); });

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/lifecycle/session_expiry.h"
 #include "core/sessions/session_touches.h"
@@ -31,7 +32,7 @@ class Sweeper {
     std::chrono::milliseconds interval{10'000};
     // Request records, tombstones and jobs that ended are kept this long.
     std::chrono::hours keep_requests{24};
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
 
   explicit Sweeper(Options options);

@@ -94,7 +94,7 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
       request.session = session->session;
       // Kept by the cache alone.
       request.session.recent_requests.clear();
-      if (HasTimedItems(request.session.row)) HideExpired(request.session, options_.now_us());
+      if (HasTimedItems(request.session.row)) HideExpired(request.session, options_.clock->NowUs());
     }
   }
   if (!status.ok()) {
@@ -115,7 +115,7 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
   request.blocks = *std::move(blocks);
   request.input = input;
   request.trace = trace;
-  request.now_us = options_.now_us();
+  request.now_us = options_.clock->NowUs();
   request.block_timeout = options_.block_timeout;
   request.deadline = read->deadline();
   request.bodies = options_.bodies;
@@ -129,7 +129,7 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
 
 Context ContextReader::ComposeLive(const Session& session) const {
   if (!HasTimedItems(session.row)) return Compose(session);
-  const std::int64_t now_us = options_.now_us();
+  const std::int64_t now_us = options_.clock->NowUs();
   if (!HasExpired(session, now_us)) return Compose(session);
   Session live = session;
   HideExpired(live, now_us);

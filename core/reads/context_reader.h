@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/model/body_reader.h"
 #include "core/model/session.h"
@@ -34,7 +35,7 @@ class ContextReader {
     const BodyReader* bodies = nullptr;
     // How long a Get waits for a block, and at most half the time it has.
     std::chrono::milliseconds block_timeout{2000};
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
 
   explicit ContextReader(Options options) : options_(std::move(options)) {}

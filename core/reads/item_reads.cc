@@ -79,14 +79,14 @@ absl::StatusOr<ItemsRead> ItemReads::ReadNow(const std::string& tenant, const It
   ItemsRead result;
   constexpr auto kMostBytes = static_cast<std::int64_t>(kMaxReplyBytes);
   std::int64_t most = kBytesReadUnasked;
-  auto items = view.ReadItems(keys, options_.now_us(), with_vectors, most);
+  auto items = view.ReadItems(keys, options_.clock->NowUs(), with_vectors, most);
   // In steps, so that a small server can read what it has room for.
   while (most < kMostBytes && ErrorReason(items.status()) == "REPLY_TOO_LARGE") {
     most = std::min(4 * most, kMostBytes);
     result.memory.Release();
     MEMORYD_ASSIGN_OR_RETURN(result.memory,
                              options_.memory->Take(tenant, MemoryUse::kReplies, most));
-    items = view.ReadItems(keys, options_.now_us(), with_vectors, most);
+    items = view.ReadItems(keys, options_.clock->NowUs(), with_vectors, most);
   }
   MEMORYD_ASSIGN_OR_RETURN(result.items, std::move(items));
   std::int64_t bytes = 0;
@@ -127,7 +127,7 @@ absl::Status ItemReads::Refresh(const ItemView& view, const std::vector<ItemGet>
       if (!config.refresh_ttl) unrefreshed.insert(keys[i]);
     }
   }
-  const std::int64_t now_us = options_.now_us();
+  const std::int64_t now_us = options_.clock->NowUs();
   // An item may be asked for twice.
   std::map<std::pair<NamespaceKey, std::string>, ItemTouch> touches;
   for (const std::size_t i : timed) {
@@ -173,8 +173,8 @@ absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
   };
   for (bool more = true;
        more && !is_full() && items_read < kMaxItemsRead && bytes_read < kMaxBytesRead;) {
-    MEMORYD_ASSIGN_OR_RETURN(
-        ItemPage page, view.ListItems(request.key, list.generation, range, options_.now_us()));
+    MEMORYD_ASSIGN_OR_RETURN(ItemPage page, view.ListItems(request.key, list.generation, range,
+                                                           options_.clock->NowUs()));
     // Where nothing more is found, the namespace may have been deleted since the page before.
     if (!page.items.empty()) {
       list.generation = page.generation;
@@ -230,8 +230,8 @@ void ItemReads::Search(ItemSearchRequest request, CallEnd end, Done<ItemsFound> 
 absl::StatusOr<ItemsFound> ItemReads::SearchNow(const ItemSearchRequest& request,
                                                 const PendingRead& read) {
   const ItemView view(options_.store, request.subject);
-  ItemSearch search(&view, options_.memory, options_.word_vectors, &request, options_.now_us(),
-                    [&read] { return read.finished(); });
+  ItemSearch search(&view, options_.memory, options_.word_vectors, &request,
+                    options_.clock->NowUs(), [&read] { return read.finished(); });
   MEMORYD_ASSIGN_OR_RETURN(FoundKeys keys, search.Run());
   std::vector<ItemGet> gets;
   for (const FoundKey& found : keys.keys) {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/items/item.h"
 #include "core/items/item_filter.h"
@@ -101,7 +102,7 @@ class ItemReads {
     Executor* searchers = nullptr;
     // Null: searches go by words alone.
     std::shared_ptr<const WordVectors> word_vectors;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;

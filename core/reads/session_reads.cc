@@ -123,7 +123,7 @@ void SessionReads::GetContent(const SessionKey& key, std::string content_id, Cal
   options_.reader->RunCurrent(session, read, [this, read, session, id = std::move(content_id)] {
     SessionInfo info = InfoOf(*session);
     auto content = FindContent(*options_.store, session->key, info, id);
-    if (content.ok() && (*content)->IsExpired(options_.now_us())) content = ContentNotFound();
+    if (content.ok() && (*content)->IsExpired(options_.clock->NowUs())) content = ContentNotFound();
     if (content.ok()) {
       read->Finish(ContentView{*std::move(content), std::move(info.row)});
     } else {
@@ -159,7 +159,7 @@ void SessionReads::ListBlockEntries(EntryPageRequest request, CallEnd end, Done<
       options_.calls->Begin<EntryPage>(request.key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = options_.reader->Acquire(request.key);
-  request.now_us = options_.now_us();
+  request.now_us = options_.clock->NowUs();
   ReadEntries(read, session, std::move(request), /*before=*/std::nullopt);
 }
 
@@ -198,7 +198,7 @@ void SessionReads::ReadPage(PageRequest request, CallEnd end, Done<Page> done) {
       options_.calls->Begin<Page>(request.key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   std::shared_ptr<CachedSession> session = options_.reader->Acquire(request.key);
-  request.now_us = options_.now_us();
+  request.now_us = options_.clock->NowUs();
   ReadRows(read, session, std::move(request), /*before=*/nullptr);
 }
 

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/model/body_reader.h"
 #include "core/model/session.h"
@@ -50,7 +51,7 @@ class SessionReads {
     SessionTouches* touches = nullptr;
     const SessionBlocks* blocks = nullptr;
     SessionUsage* usage = nullptr;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;

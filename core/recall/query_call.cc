@@ -256,7 +256,7 @@ void StartQuery(const SearchEnvironment* environment, QueryRequest request, Call
   auto read = environment->calls->Begin<Found>(request.key.tenant, std::move(end), std::move(done),
                                                static_cast<std::int64_t>(request.byte_size));
   if (read == nullptr) return;
-  request.shape.now_us = environment->now_us();
+  request.shape.now_us = environment->clock->NowUs();
   std::make_shared<QueryCall>(environment, std::move(read), std::move(request))->Begin();
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/wall_clock.h"
 #include "core/blocks/other_sessions.h"
 #include "core/calls/calls.h"
 #include "core/llm/model.h"
@@ -39,7 +40,7 @@ struct SearchEnvironment {
   WriteQueue* writes = nullptr;
   // How long a Query waits for an embedder, and at most half the time it has.
   std::chrono::milliseconds block_timeout{2000};
-  std::function<std::int64_t()> now_us;
+  const WallClock* clock = nullptr;
 };
 
 // The session is confirmed, its index brought up in steps, and then Next() says how it goes on. One

@@ -168,7 +168,7 @@ void StartUpdateContext(const SearchEnvironment* environment, UpdateContextReque
       environment->calls->Begin<UpdatedContext>(request.key.tenant, std::move(end), std::move(done),
                                                 static_cast<std::int64_t>(request.byte_size));
   if (read == nullptr) return;
-  request.now_us = environment->now_us();
+  request.now_us = environment->clock->NowUs();
   std::make_shared<UpdateContextCall>(environment, std::move(read), std::move(request))->Begin();
 }
 

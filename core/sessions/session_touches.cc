@@ -26,7 +26,7 @@ constexpr std::size_t kTouchesAtOnce = 256;
 
 void SessionTouches::Touch(const SessionKey& key, const SessionRow& row,
                            const Retention& retention) {
-  const std::int64_t expire_us = retention.ExpiryAt(now_us_());
+  const std::int64_t expire_us = retention.ExpiryAt(clock_->NowUs());
   if (expire_us <= row.expire_us) return;
   MutexLock lock(mutex_);
   const auto found = touches_.find(key);

@@ -3,11 +3,11 @@
 #define MEMORYD_CORE_SESSIONS_SESSION_TOUCHES_H_
 
 #include <cstdint>
-#include <functional>
 #include <unordered_map>
 #include <utility>
 
 #include "core/base/mutex.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/engine_stats.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
@@ -20,9 +20,8 @@ namespace memoryd {
 // stored; reads of others are counted as lost.
 class SessionTouches {
  public:
-  SessionTouches(Store* store, SessionCache* cache, EngineStats* stats,
-                 std::function<std::int64_t()> now_us)
-      : store_(*store), cache_(*cache), stats_(*stats), now_us_(std::move(now_us)) {}
+  SessionTouches(Store* store, SessionCache* cache, EngineStats* stats, const WallClock* clock)
+      : store_(*store), cache_(*cache), stats_(*stats), clock_(clock) {}
 
   // The session was read. Costs a look at the configuration where that does not count.
   void NoteRead(const SessionKey& key, const SessionRow& row, const SessionConfig& config) {
@@ -42,7 +41,7 @@ class SessionTouches {
   Store& store_;
   SessionCache& cache_;
   EngineStats& stats_;
-  const std::function<std::int64_t()> now_us_;
+  const WallClock* const clock_;
   Mutex mutex_;
   std::unordered_map<SessionKey, SessionTouch, SessionKeyHash> touches_ MEMORYD_GUARDED_BY(mutex_);
 };

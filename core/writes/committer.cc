@@ -288,8 +288,8 @@ void Committer::DraftGroup(Group& group) {
   {
     MutexLock lock(group.session->mutex);
     if (group.session->loaded) {
-      group.draft.emplace(group.session->session, *options_.token_rules, options_.now_us(),
-                          options_.random, options_.max_active_bytes);
+      group.draft.emplace(group.session->session, *options_.token_rules, options_.clock->NowUs(),
+                          *options_.random, options_.max_active_bytes);
     }
     // Copied, so that all of them can be told should something be thrown.
     for (const std::shared_ptr<Write>& write : group.writes) {

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -14,6 +13,8 @@
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "core/base/random_source.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/engine_stats.h"
 #include "core/calls/tenant_queue.h"
 #include "core/sessions/session_cache.h"
@@ -58,8 +59,8 @@ class Committer {
     EngineStats* stats = nullptr;
     // Whether other servers write to the store too, so that a cached session may be old.
     bool shared = true;
-    std::function<std::int64_t()> now_us;
-    SessionDraft::Random random;
+    const WallClock* clock = nullptr;
+    RandomSource* random = nullptr;
     std::int64_t max_active_bytes = kAllActive;
     // Null where no session has blocks.
     CommittedJobs* jobs = nullptr;

@@ -64,8 +64,8 @@ class CommitterTest : public EngineTest {
     options.token_rules = &rules_;
     options.stats = &stats_;
     options.shared = false;
-    options.now_us = [] { return std::int64_t{1}; };
-    options.random = [this] { return ++random_; };
+    options.clock = &clock_;
+    options.random = &random_numbers_;
     options.undecided = &reloads_;
     committer_ = std::make_unique<Committer>(std::move(options));
   }
@@ -152,8 +152,8 @@ TEST_F(CommitterTest, ASessionThatIsNotLoadedIsReadFirst) {
   options.cache = &cache_;
   options.token_rules = &rules_;
   options.stats = &stats_;
-  options.now_us = [] { return std::int64_t{1}; };
-  options.random = [] { return std::uint64_t{1}; };
+  options.clock = &clock_;
+  options.random = &random_numbers_;
   Reloads reloads([&](std::shared_ptr<Write> write) { reloaded.set_value(std::move(write)); });
   options.undecided = &reloads;
   Committer committer(std::move(options));

@@ -79,7 +79,7 @@ WritePath::WritePath(Options options) : options_(std::move(options)) {
     committer.token_rules = options_.token_rules;
     committer.stats = &options_.calls->stats();
     committer.shared = options_.loader->shared();
-    committer.now_us = options_.now_us;
+    committer.clock = options_.clock;
     committer.random = options_.random;
     committer.max_active_bytes = options_.max_active_bytes;
     committer.jobs = options_.jobs;

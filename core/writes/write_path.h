@@ -3,7 +3,6 @@
 #define MEMORYD_CORE_WRITES_WRITE_PATH_H_
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/memory_budget.h"
+#include "core/base/random_source.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/model/body_reader.h"
 #include "core/model/session_template.h"
@@ -54,8 +55,8 @@ class WritePath final : public WriteQueue, private UndecidedWrites {
     // Threads that commit, at least 1; each owns a share of the sessions.
     int committers = 1;
     std::int64_t max_active_bytes = kAllActive;
-    std::function<std::int64_t()> now_us;
-    std::function<std::uint64_t()> random;
+    const WallClock* clock = nullptr;
+    RandomSource* random = nullptr;
   };
 
   explicit WritePath(Options options);

@@ -34,6 +34,7 @@
 #include "server/ops/span_exporter.h"
 #include "server/wire/method.h"
 #include "server/wire/stored_body.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/memory_store.h"
 
 namespace memoryd {
@@ -55,8 +56,8 @@ class MetricsTest : public ::testing::Test {
     EngineOptions engine_options;
     engine_options.bodies = &bodies_;
     engine_options.memory = &budget_;
-    engine_options.now_us = [] { return std::int64_t{1'000'000}; };
-    engine_options.random = [] { return std::uint64_t{1}; };
+    engine_options.clock = &clock_;
+    engine_options.random = &random_;
     engine_ = std::make_unique<Engine>(store_.get(), engine_options);
     metrics_ =
         MakeMetrics({"1.2.3",       "abc",
@@ -91,6 +92,8 @@ class MetricsTest : public ::testing::Test {
   Log log_{LogOptions()};
   WorkerRegistry workers_;
   const StoredBodyReader bodies_{};
+  const FakeClock clock_{[] { return std::int64_t{1'000'000}; }};
+  FakeRandom random_{[] { return std::uint64_t{1}; }};
   std::unique_ptr<Store> real_;
   std::unique_ptr<ObservedStore> store_;
   std::unique_ptr<Engine> engine_;

@@ -12,6 +12,7 @@
 #include "core/base/mutex.h"
 #include "core/model/job.h"
 #include "server/access/tenant_limits.h"
+#include "core/base/wall_clock.h"
 
 namespace memoryd {
 namespace {
@@ -25,13 +26,11 @@ bool IsUsedUp(const ModelBudget& budget, const Usage& today) {
 
 }  // namespace
 
-ModelUsage::ModelUsage(BudgetOf budget_of, IsNamed is_named, Clock now_us)
-    : budget_of_(std::move(budget_of)),
-      is_named_(std::move(is_named)),
-      now_us_(std::move(now_us)) {}
+ModelUsage::ModelUsage(BudgetOf budget_of, IsNamed is_named, const WallClock* clock)
+    : budget_of_(std::move(budget_of)), is_named_(std::move(is_named)), clock_(clock) {}
 
 void ModelUsage::Count(const std::string& tenant, const Usage& usage) {
-  const std::int64_t now_us = now_us_();
+  const std::int64_t now_us = clock_->NowUs();
   MutexLock lock(mutex_);
   Tenant& found = Find(tenant, now_us);
   found.total += usage;
@@ -40,7 +39,7 @@ void ModelUsage::Count(const std::string& tenant, const Usage& usage) {
 }
 
 absl::Status ModelUsage::MayAsk(const std::string& tenant) {
-  const std::int64_t now_us = now_us_();
+  const std::int64_t now_us = clock_->NowUs();
   const ModelBudget budget = budget_of_(tenant);
   MutexLock lock(mutex_);
   Tenant& found = Find(tenant, now_us);
@@ -57,7 +56,7 @@ absl::Status ModelUsage::MayAsk(const std::string& tenant) {
 }
 
 ModelUsage::OfTenant ModelUsage::Of(const std::string& tenant) {
-  const std::int64_t now_us = now_us_();
+  const std::int64_t now_us = clock_->NowUs();
   MutexLock lock(mutex_);
   const Tenant& found = Find(tenant, now_us);
   return {found.total, found.today, budget_of_(tenant)};

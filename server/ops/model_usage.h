@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "core/base/mutex.h"
+#include "core/base/wall_clock.h"
 #include "core/model/job.h"
 #include "server/access/tenant_limits.h"
 
@@ -21,15 +22,13 @@ namespace memoryd {
 // thread may call any method; none of them waits.
 class ModelUsage {
  public:
-  // Microseconds since the epoch.
-  using Clock = std::function<std::int64_t()>;
   // Whether a tenant is one of a closed set, whose names may stand in metrics.
   using IsNamed = std::function<bool(std::string_view tenant)>;
 
   // Asked each time: budgets change while the server runs.
   using BudgetOf = std::function<ModelBudget(std::string_view tenant)>;
 
-  ModelUsage(BudgetOf budget_of, IsNamed is_named, Clock now_us);
+  ModelUsage(BudgetOf budget_of, IsNamed is_named, const WallClock* clock);
 
   void Count(const std::string& tenant, const Usage& usage) MEMORYD_EXCLUDES(mutex_);
 
@@ -67,7 +66,7 @@ class ModelUsage {
 
   const BudgetOf budget_of_;
   const IsNamed is_named_;
-  const Clock now_us_;
+  const WallClock* const clock_;
   mutable Mutex mutex_;
   // A tenant is one of the credentials' and stays: there are not many.
   std::map<std::string, Tenant> tenants_ MEMORYD_GUARDED_BY(mutex_);

@@ -13,6 +13,7 @@
 #include "core/base/error.h"
 #include "core/model/job.h"
 #include "server/access/tenant_limits.h"
+#include "tests/support/fake_clock.h"
 
 namespace memoryd {
 namespace {
@@ -26,12 +27,14 @@ constexpr std::int64_t kDay = 24 * kHour;
 class ModelUsageTest : public testing::Test {
  protected:
   ModelUsage Make(TenantLimitTable limits) {
-    return ModelUsage([limits = std::move(limits)](
-                          std::string_view tenant) { return limits.Of(tenant).model_budget(); },
-                      [](std::string_view tenant) { return !tenant.starts_with("guest"); },
-                      [this] { return now_us_; });
+    return ModelUsage(
+        [limits = std::move(limits)](std::string_view tenant) {
+          return limits.Of(tenant).model_budget();
+        },
+        [](std::string_view tenant) { return !tenant.starts_with("guest"); }, &clock_);
   }
 
+  const FakeClock clock_{[this] { return now_us_; }};
   std::int64_t now_us_ = 20'000 * kDay + 6 * kHour;
 };
 

@@ -18,6 +18,7 @@
 #include "server/ops/model_usage.h"
 #include "server/wire/method.h"
 #include "server/wire/stored_body.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/memory_store.h"
 
 namespace memoryd {
@@ -35,8 +36,8 @@ class ServicesTest : public ::testing::Test {
     store_ = std::make_unique<ObservedStore>(real_.get());
     engine_options_.bodies = &bodies_;
     engine_options_.memory = &budget_;
-    engine_options_.now_us = [] { return std::int64_t{1'000'000}; };
-    engine_options_.random = [] { return std::uint64_t{1}; };
+    engine_options_.clock = &clock_;
+    engine_options_.random = &random_;
     engine_ = std::make_unique<Engine>(store_.get(), engine_options_);
   }
 
@@ -61,9 +62,11 @@ class ServicesTest : public ::testing::Test {
   MemoryBudget budget_{0};
   WorkerRegistry workers_;
   SettingsInForce settings_{{}};
+  const FakeClock clock_{[] { return std::int64_t{1'000'000}; }};
   ModelUsage usage_{[](std::string_view) { return ModelBudget(); },
-                    [](std::string_view) { return false; }, [] { return std::int64_t{1'000'000}; }};
+                    [](std::string_view) { return false; }, &clock_};
   EngineOptions engine_options_;
+  FakeRandom random_{[] { return std::uint64_t{1}; }};
   std::unique_ptr<Store> real_;
   std::unique_ptr<ObservedStore> store_;
   std::unique_ptr<Engine> engine_;

@@ -15,6 +15,7 @@
 
 #include "core/base/error.h"
 #include "core/engine/engine.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/faulty_store.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/plain_body_reader.h"
@@ -84,8 +85,8 @@ class EngineTest : public ::testing::Test {
     options.committers = 1;
     options.bodies = &bodies_;
     options.memory = &memory_;
-    options.now_us = [this] { return ++now_us_; };
-    options.random = [this] { return ++random_; };
+    options.clock = &clock_;
+    options.random = &random_numbers_;
     return options;
   }
   void Start(EngineOptions options) {
@@ -165,6 +166,8 @@ class EngineTest : public ::testing::Test {
   std::unique_ptr<FaultyStore> store_;
   std::atomic<std::int64_t> now_us_{1'000'000};
   std::atomic<std::uint64_t> random_{0};
+  const FakeClock clock_{[this] { return ++now_us_; }};
+  FakeRandom random_numbers_{[this] { return ++random_; }};
   std::unique_ptr<Engine> engine_;  // Last, since it uses the others.
 };
 

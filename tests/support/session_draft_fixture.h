@@ -14,6 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/writes/draft/session_draft.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/writes.h"
 
 namespace memoryd {
@@ -116,7 +117,7 @@ class SessionDraftTest : public ::testing::Test {
   TokenRules rules_{""};
   std::int64_t now_us_ = 1000;
   std::uint64_t next_random_ = 100;
-  SessionDraft::Random random_ = [this] { return next_random_++; };
+  FakeRandom random_{[this] { return next_random_++; }};
   Session session_ = Session::Absent();
   std::shared_ptr<CachedSession> place_ = std::make_shared<CachedSession>(kKey);
   std::optional<SessionChange> change_;  // Of the latest Apply().

@@ -11,6 +11,7 @@
 #include "core/lifecycle/session_expiry.h"
 #include "core/sessions/session_touches.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/fake_clock.h"
 
 namespace memoryd {
 
@@ -28,17 +29,18 @@ class SweptEngineTest : public EngineTest {
                                             std::int64_t max_active_bytes = kAllActive) {
     SessionExpiry::Options options;
     options.store = store_.get();
-    touches_.push_back(std::make_unique<SessionTouches>(store_.get(), &engine.cache(), &stats_,
-                                                        [this] { return now_us_.load(); }));
+    touches_.push_back(
+        std::make_unique<SessionTouches>(store_.get(), &engine.cache(), &stats_, &still_clock_));
     options.touches = touches_.back().get();
     options.stats = &stats_;
     options.writes = &engine.writes();
-    options.now_us = [this] { return now_us_.load(); };
+    options.clock = &still_clock_;
     options.stopping = [] { return false; };
     options.max_active_bytes = max_active_bytes;
     return std::make_unique<SessionExpiry>(std::move(options));
   }
 
+  const FakeClock still_clock_{[this] { return now_us_.load(); }};  // No look moves it on.
   EngineStats stats_;
   std::vector<std::unique_ptr<SessionTouches>> touches_;  // Of each engine, the fixture's first.
   std::unique_ptr<SessionExpiry> expiry_;

@@ -72,11 +72,9 @@ BUGS = (
               '#include "server/engine_and_models.h"\n',
               '#include "server/engine_and_models.h"\n\n#include <unistd.h>\n'),
          Edit("server/engine_and_models.cc",
-              "             std::chrono::system_clock::now().time_since_epoch())\n"
-              "      .count();\n}\n",
-              "             std::chrono::system_clock::now().time_since_epoch() +\n"
-              "             std::chrono::milliseconds(300) * (::getpid() % 3))\n"
-              "      .count();\n}\n"),
+              "               std::chrono::system_clock::now().time_since_epoch())\n",
+              "               std::chrono::system_clock::now().time_since_epoch() +\n"
+              "               std::chrono::milliseconds(300) * (::getpid() % 3))\n"),
          # Else no message of a session is of a time before that of the one in front of it.
          Edit("core/writes/draft/session_draft.cc",
               "now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),",

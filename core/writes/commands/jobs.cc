@@ -57,7 +57,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
     const std::string before = std::exchange(state.state, std::move(after));
     if (embeds) blocks_.NoteAnswer(before, state);
     if (!outcome.entries.empty()) {
-      while (state.entry_generation == 0) state.entry_generation = random_();
+      while (state.entry_generation == 0) state.entry_generation = random_.Next();
     }
     const std::uint64_t generation = (embeds || anew) && !outcome.entries.empty()
                                          ? BlockLedger::EntriesOf(state).back().generation

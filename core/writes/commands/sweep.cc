@@ -128,7 +128,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
   if (found == nullptr || found->entry_generation != removal.entry_generation) return unchanged;
   auto state = EmbeddingState::FromJson(found->state);
   if (!state.ok() || state->log.removals != removal.log.removals) return unchanged;
-  state->log.Open(found->next_entry, random_());
+  state->log.Open(found->next_entry, random_.Next());
   state->log.NoteRemoved(removal.numbers, removal.count);
   if (!removal.more) {
     state->log.not_before_us = removal.pause_us > 0 ? now_us_ + removal.pause_us : 0;

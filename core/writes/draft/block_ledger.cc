@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/base/random_source.h"
 #include "core/blocks/embedding_state.h"
 #include "core/blocks/usage_state.h"
 #include "core/model/job.h"
@@ -19,7 +20,7 @@
 
 namespace memoryd {
 
-BlockLedger::BlockLedger(const Session& base, std::int64_t now_us, const Random& random)
+BlockLedger::BlockLedger(const Session& base, std::int64_t now_us, RandomSource& random)
     : base_(base.blocks),
       now_us_(now_us),
       random_(random),
@@ -27,7 +28,7 @@ BlockLedger::BlockLedger(const Session& base, std::int64_t now_us, const Random&
 
 void BlockLedger::MakeGeneration() {
   // 0 says that no block has taken anything in.
-  while (generation_ == 0) generation_ = random_();
+  while (generation_ == 0) generation_ = random_.Next();
 }
 
 const BlockState* BlockLedger::Find(const std::string& name) const {
@@ -213,7 +214,7 @@ void BlockLedger::NoteAnswer(const std::string& before, BlockState& state) {
   CancelJobsOf(state);
   if (was.has_value()) AddGarbage(was->generation, {0, was->next_entry});
   if (!now.has_value()) return;
-  while (now->generation == 0) now->generation = random_();
+  while (now->generation == 0) now->generation = random_.Next();
   state.state = embeddings.ToJson();
 }
 

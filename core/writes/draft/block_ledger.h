@@ -3,13 +3,13 @@
 #define MEMORYD_CORE_WRITES_DRAFT_BLOCK_LEDGER_H_
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/base/random_source.h"
 #include "core/model/job.h"
 #include "core/model/session_config.h"
 #include "core/sessions/session.h"
@@ -22,10 +22,8 @@ namespace memoryd {
 // unchanged until TakeChange(). Not thread-safe; a copy is independent.
 class BlockLedger {
  public:
-  using Random = std::function<std::uint64_t()>;
-
   // Jobs and states that it changes are of `now_us`.
-  BlockLedger(const Session& base, std::int64_t now_us, const Random& random);
+  BlockLedger(const Session& base, std::int64_t now_us, RandomSource& random);
 
   // The blocks' generation; 0: no block has taken anything in.
   std::uint64_t generation() const { return generation_; }
@@ -92,7 +90,7 @@ class BlockLedger {
 
   const std::map<std::string, std::shared_ptr<const BlockState>>& base_;
   const std::int64_t now_us_;
-  const Random& random_;
+  RandomSource& random_;
 
   std::uint64_t generation_;
   bool base_removed_ = false;  // Else changed_ stands before base_.

@@ -12,6 +12,7 @@
 #include "core/sessions/oldest_messages.h"
 #include "core/sessions/session.h"
 #include "core/storage/store.h"
+#include "tests/support/fake_clock.h"
 
 namespace memoryd {
 namespace {
@@ -40,7 +41,7 @@ class BlockLedgerTest : public ::testing::Test {
   }
 
   std::uint64_t next_random_ = 0;
-  BlockLedger::Random random_ = [this] { return next_random_++; };
+  FakeRandom random_{[this] { return next_random_++; }};
   std::vector<BlockSettings> blocks_ = std::vector<BlockSettings>(1);
   Session session_ = Session::Absent();
 };

@@ -118,7 +118,7 @@ TEST_F(SessionContentsTest, OneIsChangedOrDeletedInPlace) {
 
 TEST_F(SessionContentsTest, AGenerationOfZeroIsNeverGiven) {
   std::vector<std::uint64_t> numbers = {7, 0, 0, 9, 11};
-  random_ = [numbers, next = std::size_t{0}]() mutable { return numbers.at(next++); };
+  random_.Set([numbers, next = std::size_t{0}]() mutable { return numbers.at(next++); });
   MustStore(WithContents(Put({}), {{"a"}}));
   EXPECT_EQ(session_.row.generation, 7U);
   EXPECT_EQ(session_.row.content_generation, 9U);

@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/random_source.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
 #include "core/sessions/session.h"
@@ -45,7 +46,7 @@ std::string EncodedReply(const WriteRequest& request, const WriteResult& result)
 }  // namespace
 
 SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
-                           const Random& random, std::int64_t max_active_bytes)
+                           RandomSource& random, std::int64_t max_active_bytes)
     : base_(base),
       base_revision_(base.row.revision),
       base_usage_(UsageOf(base.row)),
@@ -276,7 +277,7 @@ SessionDraft::Decision SessionDraft::NothingToRemove(const WriteRequest& request
   // A retry must not remove what others put meanwhile, so the record is kept, beside a tombstone.
   dirty_ = true;
   if (row_.revision == 0) {
-    row_.generation = random_();
+    row_.generation = random_.Next();
     row_.create_us = now_us_;
     row_.deleted = true;
     SetConfig(SessionSettings(), SessionConfig());
@@ -308,7 +309,7 @@ SessionDraft::Decision SessionDraft::Stored(const WriteRequest& request, WriteRe
 }
 
 SessionChange SessionDraft::TakeChange(const SessionKey& key) {
-  row_.commit_tag = random_();
+  row_.commit_tag = random_.Next();
   row_.block_generation = blocks_.generation();
   if (write_config_ && !row_.deleted) row_.subject = config_->subject;
   SessionChange change;

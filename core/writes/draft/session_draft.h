@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/random_source.h"
 #include "core/blocks/block_traits.h"
 #include "core/blocks/entry_log.h"
 #include "core/policy/policy.h"
@@ -34,14 +35,11 @@ class SessionDraft {
  public:
   using Decision = WriteDecision;
 
-  // Random 64-bit numbers for generations and commit tags.
-  using Random = BlockLedger::Random;
-
   // `now_us` becomes the ingest and update time, unless the session has a later one already: by
   // their times one can tell what came before a tombstone, whatever the clocks of servers say. What
   // is put may not make more than `max_active_bytes` active, see Session::active_bytes.
   SessionDraft(const Session& base, const TokenRules& rules, std::int64_t now_us,
-               const Random& random, std::int64_t max_active_bytes = kAllActive);
+               RandomSource& random, std::int64_t max_active_bytes = kAllActive);
 
   // Adds a write. Several Puts fit into one draft; any other write needs one of its own, see
   // CanShare(). A write that is refused leaves the draft as it was. Counts the tokens of what
@@ -222,7 +220,7 @@ class SessionDraft {
   const std::int64_t base_drop_us_;
   const TokenRules& rules_;
   const std::int64_t now_us_;
-  const Random& random_;
+  RandomSource& random_;
   const std::int64_t max_active_bytes_;
 
   bool dirty_ = false;

@@ -61,7 +61,7 @@ void SessionDraft::EmbedMessages() {
   if (range.begin >= range.end) return;
   blocks_.AddJob(block, row_.generation, range);
   BlockState& changed = blocks_.Change(block);
-  while (changed.entry_generation == 0) changed.entry_generation = random_();
+  while (changed.entry_generation == 0) changed.entry_generation = random_.Next();
   changed.next_entry = std::max(changed.next_entry, range.end);
   if (embeddings.look_again == 0) return;
   embeddings.look_again = range.end < changed.next_entry ? range.end : 0;

@@ -58,7 +58,7 @@ void SessionDraft::EmbedEntries() {
       // How far it comes is seen when it runs.
       blocks_.AddJob(block.name, found->entry_generation, {made.done, found->next_entry});
       BlockState& state = blocks_.Change(block.name);
-      while (made.generation == 0) made.generation = random_();
+      while (made.generation == 0) made.generation = random_.Next();
       made.next_entry = state.next_entry;
       made.job = state.next - 1;
       state.state = embeddings->ToJson();
@@ -66,7 +66,7 @@ void SessionDraft::EmbedEntries() {
     }
     BlockState& state = blocks_.Change(block.name);
     blocks_.AddGarbage(state.entry_generation, {0, state.next_entry});
-    while (made.generation == 0) made.generation = random_();
+    while (made.generation == 0) made.generation = random_.Next();
     state.entry_generation = made.generation;
     embeddings->source = std::move(made.source);
     embeddings->look_again = 0;
@@ -127,7 +127,7 @@ std::string SessionDraft::StateAfter(const JobOutcome& outcome, const BlockState
     return *after == EmbeddingState() ? outcome.block_state : after->ToJson();
   }
   std::int64_t number = state.next_entry;
-  after->log.Open(number, random_());
+  after->log.Open(number, random_.Next());
   const std::int64_t fed_to = after->log.fed_to;
   if (after->next.has_value() && after->look_again == 0 && !outcome.entries.empty()) {
     after->look_again = number;

@@ -80,7 +80,7 @@ std::vector<ContentPtr> SessionDraft::AppendContents(const Write& write) {
   const std::vector<IncomingContent>& contents = ItemsOf(write.request.command).contents;
   if (contents.empty()) return {};
   // 0 says that there is no content.
-  while (row_.content_generation == 0) row_.content_generation = random_();
+  while (row_.content_generation == 0) row_.content_generation = random_.Next();
   std::vector<ContentPtr> appended;
   appended.reserve(contents.size());
   for (std::size_t i = 0; i < contents.size(); ++i) {
@@ -136,7 +136,7 @@ void SessionDraft::RemoveActiveMessages() {
 }
 
 void SessionDraft::RemoveAllMessages() {
-  messages_.RemoveAll(row_, random_());
+  messages_.RemoveAll(row_, random_.Next());
   blocks_.CancelJobs(config_->blocks);
   blocks_.Remove(std::string(kRetrievalBlock));
 }

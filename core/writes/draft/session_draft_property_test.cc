@@ -24,6 +24,7 @@
 #include "core/writes/draft/session_draft.h"
 #include "core/writes/token_rules.h"
 #include "core/writes/write.h"
+#include "tests/support/fake_clock.h"
 #include "tests/support/memory_store.h"
 #include "tests/support/writes.h"
 
@@ -237,7 +238,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
   std::mt19937_64 generator_{GetParam()};
   std::unique_ptr<Store> store_;
   TokenRules rules_{""};
-  SessionDraft::Random random_ = [this] { return generator_(); };
+  FakeRandom random_{[this] { return generator_(); }};
   std::int64_t now_us_ = 0;
   int message_count_ = 0;
   int request_count_ = 0;

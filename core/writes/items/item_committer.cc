@@ -163,7 +163,7 @@ void ItemCommitter::Commit(const Calls& taken) {
     if (batches.empty()) return;
     options_.stats->batch_writes.Observe(static_cast<std::int64_t>(batches.size()));
     ReachFailpoint("batch_drafted");
-    const std::int64_t now_us = options_.now_us();
+    const std::int64_t now_us = options_.clock->NowUs();
     const auto begin = std::chrono::steady_clock::now();
     sent = true;
     const std::vector<ItemBatchResult> results = options_.store->WriteItems(batches, now_us);

@@ -6,13 +6,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "core/base/mutex.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/engine_stats.h"
 #include "core/calls/tenant_queue.h"
 #include "core/storage/item_store.h"
@@ -39,7 +39,7 @@ class ItemCommitter {
     ItemStore* store = nullptr;
     EngineStats* stats = nullptr;
     RecordedItems* recorded = nullptr;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
 
   explicit ItemCommitter(Options options);

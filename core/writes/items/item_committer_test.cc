@@ -30,6 +30,7 @@
 #include "core/storage/sqlite/sqlite_store.h"
 #include "core/storage/stores.h"
 #include "core/writes/items/item_call.h"
+#include "tests/support/fake_clock.h"
 
 namespace memoryd {
 namespace {
@@ -189,9 +190,7 @@ class ItemCommitterTest : public ::testing::Test {
     items_ = std::make_unique<GatedItems>(store_->Items());
     records_ = std::make_unique<Records>(store_->Items());
     committer_ = std::make_unique<ItemCommitter>(ItemCommitter::Options{
-        .store = items_.get(), .stats = &stats_, .recorded = records_.get(), .now_us = [] {
-          return kNow;
-        }});
+        .store = items_.get(), .stats = &stats_, .recorded = records_.get(), .clock = &clock_});
   }
 
   static ItemBatch Put(const std::string& key, const std::string& value = "1",
@@ -226,6 +225,7 @@ class ItemCommitterTest : public ::testing::Test {
 
   EngineStats stats_;
   std::unique_ptr<Store> store_;
+  const FakeClock clock_{[] { return kNow; }};
   std::unique_ptr<GatedItems> items_;
   std::unique_ptr<Records> records_;
   std::unique_ptr<ItemCommitter> committer_;

@@ -79,7 +79,7 @@ void ItemQuota::SetOvercounted(const std::string& tenant) {
 }
 
 bool ItemQuota::MayBeLess(const std::string& tenant) {
-  const std::int64_t now_us = now_us_();
+  const std::int64_t now_us = clock_->NowUs();
   const MutexLock lock(mutex_);
   std::int64_t& read_us = read_us_[tenant];
   const bool long_ago = read_us == 0 || now_us - read_us >= kReadAgainUs;

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/base/wall_clock.h"
 #include "core/storage/store.h"
 #include "core/writes/quotas.h"
 
@@ -27,8 +28,7 @@ class ItemQuota {
   using Done = std::function<void(absl::StatusOr<Room>)>;
 
   // `quotas` outlives it. Null: no tenant has a quota.
-  ItemQuota(Quotas* quotas, std::function<std::int64_t()> now_us)
-      : quotas_(quotas), now_us_(std::move(now_us)) {}
+  ItemQuota(Quotas* quotas, const WallClock* clock) : quotas_(quotas), clock_(clock) {}
 
   // Takes room for `growth`. What the tenant has stored is read first where that is not known, and
   // again before a refusal if more may be counted than there is. RESOURCE_EXHAUSTED
@@ -51,7 +51,7 @@ class ItemQuota {
   bool MayBeLess(const std::string& tenant) MEMORYD_EXCLUDES(mutex_);
 
   Quotas* const quotas_;
-  const std::function<std::int64_t()> now_us_;
+  const WallClock* const clock_;
   Mutex mutex_;
   // Since their usage was read.
   std::set<std::string> overcounted_ MEMORYD_GUARDED_BY(mutex_);

@@ -25,13 +25,13 @@
 namespace memoryd {
 
 ItemWritePath::ItemWritePath(Options options)
-    : options_(std::move(options)), quota_(options_.quotas, options_.now_us) {
+    : options_(std::move(options)), quota_(options_.quotas, options_.clock) {
   for (int i = 0; i < options_.committers; ++i) {
     ItemCommitter::Options committer;
     committer.store = options_.store;
     committer.stats = &options_.calls->stats();
     committer.recorded = this;
-    committer.now_us = options_.now_us;
+    committer.clock = options_.clock;
     committers_.push_back(std::make_unique<ItemCommitter>(std::move(committer)));
   }
 }
@@ -91,7 +91,7 @@ void ItemWritePath::SubmitAdmitted(ItemBatch batch, std::size_t byte_size, CallE
     done(status);
     return;
   }
-  batch.begun_us = std::min(batch.begun_us, options_.now_us());
+  batch.begun_us = std::min(batch.begun_us, options_.clock->NowUs());
   TenantUsage growth;
   for (const ItemWrite& write : batch.writes) {
     if (!write.content.has_value()) continue;

@@ -4,12 +4,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
 #include "core/storage/item_store.h"
 #include "core/writes/items/item_call.h"
@@ -30,7 +30,7 @@ class ItemWritePath final : private RecordedItems {
     // Threads that commit, at least 1; each owns a share of the tenants, so that the batches of one
     // call are one statement.
     int committers = 1;
-    std::function<std::int64_t()> now_us;
+    const WallClock* clock = nullptr;
   };
 
   explicit ItemWritePath(Options options);
