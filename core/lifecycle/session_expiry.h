@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -53,11 +54,21 @@ class SessionExpiry {
   // What is to become of the session's messages.
   absl::StatusOr<SweepRequest> Look(const DueSession& due, const SessionSettings& settings,
                                     std::int64_t now_us) const;
+  // Finds which of its archived messages retention takes.
+  absl::Status FindLeaving(const DueSession& due, const Retention& retention, std::int64_t now_us,
+                           SweepRequest& sweep) const;
   // Finds what of the session is not in memory and has a time of its own that is over.
   absl::Status FindExpired(const DueSession& due, std::int64_t now_us, SweepRequest& sweep) const;
   // Where what its open jobs have still to feed begins.
   absl::StatusOr<std::int64_t> FirstToFeed(const DueSession& due,
                                            const SessionConfig& config) const;
+  // Has what is due of one session done. An error: nothing could be found out.
+  absl::Status SweepSession(const DueSession& due, std::int64_t now_us,
+                            const std::shared_ptr<Round>& round);
+  // Has what is due of those listed done, waits for it, and returns how many writes changed
+  // something. Sessions it could do nothing about are added to `stuck`.
+  std::int64_t SweepListed(const std::vector<DueSession>& listed, std::int64_t now_us,
+                           std::set<SessionKey>& stuck);
   // Has entries of blocks taken out that hold what is gone of the session.
   absl::Status SweepEntries(const DueSession& due, const SessionSettings& listed,
                             const std::shared_ptr<Round>& round);
