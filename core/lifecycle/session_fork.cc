@@ -117,6 +117,23 @@ absl::Status SessionFork::Plan() {
     base_ = source_->session;
     base_.recent_requests.clear();
   }
+  MEMORYD_RETURN_IF_ERROR(CheckSource());
+  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t end, EndOfCopy());
+  staged_ = std::make_shared<StagedSession>();
+  MEMORYD_ASSIGN_OR_RETURN(staged_->settings, SessionSettings::FromJson(base_.row.config));
+  staged_->config = base_.config;
+  MEMORYD_RETURN_IF_ERROR(CheckBlocks());
+  parts_.clear();
+  next_part_ = next_in_memory_ = 0;
+  PlanMessages(end);
+  PlanContents();
+  const bool whole = end == base_.row.next_position;
+  PlanUsage(whole);
+  if (!whole || base_.row.block_generation == 0) return absl::OkStatus();
+  return PlanBlocks();
+}
+
+absl::Status SessionFork::CheckSource() const {
   const SessionRow& row = base_.row;
   if (!base_.exists()) return SessionNotFound();
   if (!request_.subject.empty() && base_.config->subject != request_.subject) {
@@ -126,12 +143,10 @@ absl::Status SessionFork::Plan() {
   if (request_.expected_revision.value_or(row.revision) != row.revision) {
     return RevisionMismatch(row.revision);
   }
-  MEMORYD_ASSIGN_OR_RETURN(const std::int64_t end, EndOfCopy());
-  const bool whole = end == row.next_position;
+  return absl::OkStatus();
+}
 
-  staged_ = std::make_shared<StagedSession>();
-  MEMORYD_ASSIGN_OR_RETURN(staged_->settings, SessionSettings::FromJson(base_.row.config));
-  staged_->config = base_.config;
+absl::Status SessionFork::CheckBlocks() const {
   for (const BlockSettings& block : base_.config->blocks) {
     if (block.traits->other_session() != request_.target.session) continue;
     return InvalidField("new_session_id",
@@ -139,6 +154,11 @@ absl::Status SessionFork::Plan() {
                                     "this id; choose another",
                                     block.name));
   }
+  return absl::OkStatus();
+}
+
+void SessionFork::PlanMessages(std::int64_t end) {
+  const SessionRow& row = base_.row;
   SessionRow& copy = staged_->row;
   copy.generation = options_.random->Next();
   copy.next_position = end;
@@ -147,8 +167,6 @@ absl::Status SessionFork::Plan() {
   if (row.opening < end) copy.opening = row.opening;
   // When their times are over the sweeper finds out.
   copy.drop_us = HasTimedItems(row) ? 1 : 0;
-  parts_.clear();
-  next_part_ = next_in_memory_ = 0;
   in_memory_ = base_.pinned;
   in_memory_.insert(in_memory_.end(), base_.active.begin(), base_.active.end());
   std::erase_if(in_memory_, [end](const MessagePtr& message) { return message->position >= end; });
@@ -164,25 +182,34 @@ absl::Status SessionFork::Plan() {
     range.end = std::min(range.end, end);
     parts_.push_back({Part::Kind::kMessages, row.generation, copy.generation, range});
   }
-  if (row.content_count > 0) {
-    while (copy.content_generation == 0) copy.content_generation = options_.random->Next();
-    copy.next_content = row.next_content;
-    copy.content_count = row.content_count;
-    parts_.push_back({Part::Kind::kContents, row.content_generation, copy.content_generation,
-                      StoredContents(row)});
-  }
-  // So that a copy for which there is no room is refused before it is made. How much of what was
-  // archived belongs to a part of the session is not known yet.
+}
+
+void SessionFork::PlanContents() {
+  const SessionRow& row = base_.row;
+  if (row.content_count == 0) return;
+  SessionRow& copy = staged_->row;
+  while (copy.content_generation == 0) copy.content_generation = options_.random->Next();
+  copy.next_content = row.next_content;
+  copy.content_count = row.content_count;
+  parts_.push_back({Part::Kind::kContents, row.content_generation, copy.content_generation,
+                    StoredContents(row)});
+}
+
+void SessionFork::PlanUsage(bool whole) {
+  const SessionRow& row = base_.row;
+  SessionRow& copy = staged_->row;
   copy.config = row.config;
   const auto config_bytes = static_cast<std::int64_t>(row.config.size());
-  staged_->usage = {1, copy.active_count + copy.content_count,
-                    copy.message_bytes + row.content_bytes + config_bytes};
-  if (whole) {
-    staged_->usage.messages += row.archived_count;
-    staged_->usage.bytes =
-        std::max(staged_->usage.bytes, row.message_bytes + row.content_bytes + config_bytes);
-  }
-  if (!whole || row.block_generation == 0) return absl::OkStatus();
+  TenantUsage& usage = staged_->usage;
+  usage = {1, copy.active_count + copy.content_count,
+           copy.message_bytes + row.content_bytes + config_bytes};
+  if (!whole) return;
+  usage.messages += row.archived_count;
+  usage.bytes = std::max(usage.bytes, row.message_bytes + row.content_bytes + config_bytes);
+}
+
+absl::Status SessionFork::PlanBlocks() {
+  SessionRow& copy = staged_->row;
   while (copy.block_generation == 0) copy.block_generation = options_.random->Next();
   staged_->with_blocks = true;
   for (const auto& [name, state] : base_.blocks) {

@@ -87,6 +87,17 @@ class SessionFork : public std::enable_shared_from_this<SessionFork> {
   void Begin();
   // Reads what to copy off the source as it is now.
   absl::Status Plan();
+  // OK when the call may copy the source.
+  absl::Status CheckSource() const;
+  // OK when no block would show the copy to itself.
+  absl::Status CheckBlocks() const;
+  // Of the messages before `end`.
+  void PlanMessages(std::int64_t end);
+  void PlanContents();
+  // What the copy is counted as, so that one for which there is no room is refused before it is
+  // made. How much of what was archived belongs to a part of the session is not known yet.
+  void PlanUsage(bool whole);
+  absl::Status PlanBlocks();
   // The first position that is not copied.
   absl::StatusOr<std::int64_t> EndOfCopy() const;
   // A state whose embeddings are being made anew, for a copy, which makes its own.
