@@ -273,18 +273,9 @@ SessionDraft::Decision Committer::Add(Group& group, Write& write) {
 
 void Committer::DraftGroup(Group& group) {
   const auto now = std::chrono::steady_clock::now();
-  std::vector<std::shared_ptr<Write>> to_reload;
-  std::vector<std::shared_ptr<Write>> to_requeue;
-  std::vector<std::shared_ptr<Write>> to_await_usage;
-  std::vector<std::shared_ptr<Write>> to_count;
   const bool usage_known =
       options_.quotas == nullptr || options_.quotas->Knows(group.session->key.tenant);
-  struct Answer {
-    std::shared_ptr<Write> write;
-    SessionDraft::Decision decision;
-  };
-  std::vector<Answer> answers;
-  std::vector<Answer> to_look_up;
+  Undecided undecided;
   {
     MutexLock lock(group.session->mutex);
     if (group.session->loaded) {
@@ -294,51 +285,20 @@ void Committer::DraftGroup(Group& group) {
     // Copied, so that all of them can be told should something be thrown.
     for (const std::shared_ptr<Write>& write : group.writes) {
       if (write->deadline() <= now) {
-        answers.push_back({write,
-                           {SessionDraft::Decision::Kind::kReplay,
-                            absl::DeadlineExceededError("the deadline passed before the write "
-                                                        "joined a batch; nothing was stored")}});
+        undecided.to_answer.push_back(
+            {write,
+             {SessionDraft::Decision::Kind::kReplay,
+              absl::DeadlineExceededError("the deadline passed before the write "
+                                          "joined a batch; nothing was stored")}});
         continue;
       }
       if (!write->BeginCommit()) continue;
       if (!group.draft.has_value()) {
-        to_reload.push_back(write);
-        continue;
-      }
-      if (!usage_known) {
-        to_await_usage.push_back(write);
-        continue;
-      }
-      SessionDraft::Decision decision = Add(group, *write);
-      switch (decision.kind) {
-        case SessionDraft::Decision::Kind::kStore:
-          group.stored.emplace_back(write, *std::move(decision).Answer());
-          break;
-        case SessionDraft::Decision::Kind::kReplay:
-          if (options_.shared && !write->fresh) {
-            // Another server may have erased what is remembered here.
-            to_reload.push_back(write);
-          } else {
-            answers.push_back({write, std::move(decision)});
-          }
-          break;
-        case SessionDraft::Decision::Kind::kCount:
-          to_count.push_back(write);
-          break;
-        case SessionDraft::Decision::Kind::kUnchanged:
-        case SessionDraft::Decision::Kind::kRefused:
-          if (group.draft->dirty()) {
-            // Decided on what is not durable yet; next time before any other.
-            write->alone = true;
-            to_requeue.push_back(write);
-          } else if (options_.shared && !write->fresh) {
-            to_reload.push_back(write);
-          } else if (!write->request.request_id.empty()) {
-            to_look_up.push_back({write, std::move(decision)});
-          } else {
-            answers.push_back({write, std::move(decision)});
-          }
-          break;
+        undecided.to_reload.push_back(write);
+      } else if (!usage_known) {
+        undecided.to_await_usage.push_back(write);
+      } else {
+        Decide(group, write, undecided);
       }
     }
     if (options_.usage != nullptr && group.draft.has_value() && group.draft->dirty()) {
@@ -346,64 +306,75 @@ void Committer::DraftGroup(Group& group) {
       group.draft->AddUsage(group.usage);
     }
   }
-  for (Answer& answer : answers) {
-    answer.write->Finish(std::move(answer.decision).Answer());
+  HandOn(std::move(undecided));
+}
+
+void Committer::Decide(Group& group, const std::shared_ptr<Write>& write, Undecided& undecided) {
+  SessionDraft::Decision decision = Add(group, *write);
+  switch (decision.kind) {
+    case SessionDraft::Decision::Kind::kStore:
+      group.stored.emplace_back(write, *std::move(decision).Answer());
+      break;
+    case SessionDraft::Decision::Kind::kReplay:
+      if (options_.shared && !write->fresh) {
+        // Another server may have erased what is remembered here.
+        undecided.to_reload.push_back(write);
+      } else {
+        undecided.to_answer.push_back({write, std::move(decision)});
+      }
+      break;
+    case SessionDraft::Decision::Kind::kCount:
+      undecided.to_count.push_back(write);
+      break;
+    case SessionDraft::Decision::Kind::kUnchanged:
+    case SessionDraft::Decision::Kind::kRefused:
+      if (group.draft->dirty()) {
+        // Decided on what is not durable yet; next time before any other.
+        write->alone = true;
+        undecided.to_requeue.push_back(write);
+      } else if (options_.shared && !write->fresh) {
+        undecided.to_reload.push_back(write);
+      } else if (!write->request.request_id.empty()) {
+        undecided.to_look_up.push_back({write, std::move(decision)});
+      } else {
+        undecided.to_answer.push_back({write, std::move(decision)});
+      }
+      break;
   }
-  for (auto& write : to_requeue) Requeue(std::move(write));
-  for (auto& write : to_reload) {
+}
+
+void Committer::HandOn(Undecided undecided) {
+  for (Undecided::Decided& decided : undecided.to_answer) {
+    decided.write->Finish(std::move(decided.decision).Answer());
+  }
+  for (auto& write : undecided.to_requeue) Requeue(std::move(write));
+  for (auto& write : undecided.to_reload) {
     write->BackToQueue();
     options_.undecided->Reload(std::move(write));
   }
-  for (auto& write : to_await_usage) {
+  for (auto& write : undecided.to_await_usage) {
     write->BackToQueue();
     options_.undecided->ReadUsage(std::move(write));
   }
-  for (auto& write : to_count) {
+  for (auto& write : undecided.to_count) {
     write->BackToQueue();
     options_.undecided->Count(std::move(write));
   }
   // The refusal came first: no record now means that there was none when it was decided.
-  for (Answer& answer : to_look_up) {
-    answer.write->BackToQueue();
-    options_.undecided->LookUp(std::move(answer.write), std::move(answer.decision));
+  for (Undecided::Decided& decided : undecided.to_look_up) {
+    decided.write->BackToQueue();
+    options_.undecided->LookUp(std::move(decided.write), std::move(decided.decision));
   }
 }
 
 void Committer::Conclude(Group& group, const CommitResult& result) {
   CachedSession& session = *group.session;
-  const bool lone = group.stored.size() == 1;
   if (options_.quotas != nullptr) {
     options_.quotas->Settle(session.key.tenant, std::exchange(group.reserved, {}), result.outcome,
                             std::exchange(group.change, {}));
   }
   if (result.outcome == CommitOutcome::kCommitted) {
-    std::size_t bytes = 0;
-    {
-      MutexLock lock(session.mutex);
-      group.draft->ApplyTo(session.session);
-      // Under the same lock, so that nobody finds it in both places or in none.
-      SettleUsage(group, result.outcome);
-      // A load that began before the commit must not put its older state back.
-      if (!session.loaded || group.draft->must_load()) session.Forget();
-      bytes = session.session.ByteSize();
-    }
-    ReachFailpoint("session_applied");
-    session.lost_in_a_row = 0;
-    if (const std::int64_t retired = group.draft->retired_messages(); retired > 0) {
-      Increment(options_.stats->retired_messages, static_cast<std::uint64_t>(retired));
-    }
-    // Before the replies, so that a caller's next read finds what he wrote.
-    options_.cache->Recharge(group.session, bytes);
-    // Before the replies, so that a caller who waits for his jobs finds them.
-    const std::vector<Job>& jobs = group.draft->jobs();
-    for (const auto& [write, reply] : group.stored) {
-      if (write->usage != nullptr) options_.jobs->Count(write->jobs, write->usage);
-      if (write->request.trace != nullptr && !write->jobs.empty()) {
-        options_.jobs->Trace(write->jobs, write->request.trace);
-      }
-    }
-    if (!jobs.empty() && jobs.front().lease != 0) options_.jobs->Start(group.session, jobs);
-    for (auto& [write, reply] : group.stored) write->Finish(std::move(reply));
+    Acknowledge(group);
     return;
   }
   SettleUsage(group, result.outcome);
@@ -412,37 +383,72 @@ void Committer::Conclude(Group& group, const CommitResult& result) {
     session.Forget();
   }
   if (result.outcome == CommitOutcome::kRevisionLost) ++session.lost_in_a_row;
-  for (auto& [write, reply] : group.stored) {
-    switch (result.outcome) {
-      case CommitOutcome::kCommitted:
-        break;
-      case CommitOutcome::kUnknown:
-        write->Finish(OutcomeUnknown());
-        break;
-      case CommitOutcome::kFailed:
-        write->Finish(absl::IsUnavailable(result.status) ? StoreUnavailable() : result.status);
-        break;
-      case CommitOutcome::kMessageIdTaken:
-        if (!lone) {
-          write->alone = true;
-          Requeue(write);
-          break;
-        }
-        Refuse(write, Error(absl::StatusCode::kAlreadyExists, "MESSAGE_ID_EXISTS",
-                            "a message_id or content_id is stored already; nothing was stored",
-                            {{"field", FieldOfIds(ItemsOf(write->request.command))}}));
-        break;
-      case CommitOutcome::kRequestIdTaken:
-        // Not every write of the group need be the one with the record.
-        write->alone = true;
-        write->BackToQueue();
-        options_.undecided->LookUp(write, std::nullopt);
-        break;
-      case CommitOutcome::kRevisionLost:
-        write->BackToQueue();
-        options_.undecided->Reload(write);
-        break;
+  const bool lone = group.stored.size() == 1;
+  for (const auto& [write, reply] : group.stored) EndUnstored(write, lone, result);
+}
+
+void Committer::Acknowledge(Group& group) {
+  CachedSession& session = *group.session;
+  std::size_t bytes = 0;
+  {
+    MutexLock lock(session.mutex);
+    group.draft->ApplyTo(session.session);
+    // Under the same lock, so that nobody finds it in both places or in none.
+    SettleUsage(group, CommitOutcome::kCommitted);
+    // A load that began before the commit must not put its older state back.
+    if (!session.loaded || group.draft->must_load()) session.Forget();
+    bytes = session.session.ByteSize();
+  }
+  ReachFailpoint("session_applied");
+  session.lost_in_a_row = 0;
+  if (const std::int64_t retired = group.draft->retired_messages(); retired > 0) {
+    Increment(options_.stats->retired_messages, static_cast<std::uint64_t>(retired));
+  }
+  // Before the replies, so that a caller's next read finds what he wrote.
+  options_.cache->Recharge(group.session, bytes);
+  // Before the replies, so that a caller who waits for his jobs finds them.
+  const std::vector<Job>& jobs = group.draft->jobs();
+  for (const auto& [write, reply] : group.stored) {
+    if (write->usage != nullptr) options_.jobs->Count(write->jobs, write->usage);
+    if (write->request.trace != nullptr && !write->jobs.empty()) {
+      options_.jobs->Trace(write->jobs, write->request.trace);
     }
+  }
+  if (!jobs.empty() && jobs.front().lease != 0) options_.jobs->Start(group.session, jobs);
+  for (auto& [write, reply] : group.stored) write->Finish(std::move(reply));
+}
+
+void Committer::EndUnstored(const std::shared_ptr<Write>& write, bool lone,
+                            const CommitResult& result) {
+  switch (result.outcome) {
+    case CommitOutcome::kCommitted:
+      break;
+    case CommitOutcome::kUnknown:
+      write->Finish(OutcomeUnknown());
+      break;
+    case CommitOutcome::kFailed:
+      write->Finish(absl::IsUnavailable(result.status) ? StoreUnavailable() : result.status);
+      break;
+    case CommitOutcome::kMessageIdTaken:
+      if (!lone) {
+        write->alone = true;
+        Requeue(write);
+        break;
+      }
+      Refuse(write, Error(absl::StatusCode::kAlreadyExists, "MESSAGE_ID_EXISTS",
+                          "a message_id or content_id is stored already; nothing was stored",
+                          {{"field", FieldOfIds(ItemsOf(write->request.command))}}));
+      break;
+    case CommitOutcome::kRequestIdTaken:
+      // Not every write of the group need be the one with the record.
+      write->alone = true;
+      write->BackToQueue();
+      options_.undecided->LookUp(write, std::nullopt);
+      break;
+    case CommitOutcome::kRevisionLost:
+      write->BackToQueue();
+      options_.undecided->Reload(write);
+      break;
   }
 }
 

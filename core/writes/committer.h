@@ -103,14 +103,35 @@ class Committer {
     Usage usage;
   };
 
+  // Writes of a group that are not stored with it, by where they go from there.
+  struct Undecided {
+    struct Decided {
+      std::shared_ptr<Write> write;
+      SessionDraft::Decision decision;
+    };
+    std::vector<Decided> to_answer;
+    std::vector<Decided> to_look_up;
+    std::vector<std::shared_ptr<Write>> to_reload;
+    std::vector<std::shared_ptr<Write>> to_requeue;
+    std::vector<std::shared_ptr<Write>> to_await_usage;
+    std::vector<std::shared_ptr<Write>> to_count;
+  };
+
   void Run() MEMORYD_EXCLUDES(mutex_);
   std::vector<Group> TakeBatch() MEMORYD_REQUIRES(mutex_);
   void CommitBatch(std::vector<Group>& groups);
   void DraftGroup(Group& group);
+  // Decides on one write of the group, under its session's mutex.
+  void Decide(Group& group, const std::shared_ptr<Write>& write, Undecided& undecided);
+  void HandOn(Undecided undecided);
   // Adds the write to the group's draft, unless its tenant has no room for it.
   SessionDraft::Decision Add(Group& group, Write& write);
   void SettleUsage(Group& group, CommitOutcome outcome);
   void Conclude(Group& group, const CommitResult& result);
+  // Of a group that is stored.
+  void Acknowledge(Group& group);
+  // Of one write of a group that is not, or may not be. `lone`: the group has no other.
+  void EndUnstored(const std::shared_ptr<Write>& write, bool lone, const CommitResult& result);
   // Ends the writes of a group in whose way an exception came, at the stage that `result` tells.
   void Abandon(Group& group, const CommitResult& result);
   // The session in memory is what the store has, or is known not to be: calls those who wait for
