@@ -24,6 +24,37 @@
 #include "core/writes/write.h"
 
 namespace memoryd {
+namespace {
+
+// The row of the job's entry `i`, but for where it stands.
+MessageDraft EntryRow(const JobOutcome& outcome, std::size_t i, std::int64_t now_us) {
+  MessageDraft row;
+  row.ingest_us = now_us;
+  row.body = outcome.entries[i];
+  if (outcome.entry_messages.empty()) return row;
+  const EntryMessages& of = outcome.entry_messages[i];
+  if (of.ingest_us > 0) row.ingest_us = of.ingest_us;
+  if (of.expire_us > 0) row.ids.value().expire_us = of.expire_us;
+  return row;
+}
+
+// Stores what a job made under `generation`, but for entries of messages that retention has taken
+// meanwhile and for those `removed` since it was fed.
+void AddEntries(const JobOutcome& outcome, std::uint64_t generation,
+                const std::vector<NumberRange>& removed, const SessionRow& session,
+                std::int64_t now_us, BlockState& state, BlockLedger& blocks) {
+  const bool of_messages = outcome.job.block == kRetrievalBlock;
+  const std::vector<std::int64_t>& positions = outcome.entry_positions;
+  for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
+    if (of_messages && !IsStored(session, positions[i])) continue;
+    if (!positions.empty() && HasNumber(removed, positions[i])) continue;
+    MessageDraft row = EntryRow(outcome, i, now_us);
+    row.position = positions.empty() ? state.next_entry++ : positions[i];
+    blocks.AddEntry({generation, MessagePtr(row)});
+  }
+}
+
+}  // namespace
 
 // A job that is not the next one of its block has ended before, by another server or by a Set or
 // Reset: what it found out must not be stored again, or come back. One that began with another
@@ -43,8 +74,8 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
   const auto removed = anew ? RemovedSince(outcome, *current) : std::vector<NumberRange>();
   // What was changed or deleted meanwhile is hidden, and taken out, wherever it stands.
   const bool edited = !anew && row_.edit_revision > outcome.read_revision;
-  const bool outdated = edited || !removed.has_value() ||
-                        !IsFedState(outcome, *current, FindBlockSettings(outcome.job.block));
+  const BlockSettings* const settings = FindBlockSettings(outcome.job.block);
+  const bool outdated = edited || !removed.has_value() || !IsFedState(outcome, *current, settings);
   if (outcome.state == JobState::kDone && outdated) {
     return Refused(Error(absl::StatusCode::kAborted, "BLOCK_CHANGED",
                          "the block has changed since the job was fed to it"));
@@ -62,28 +93,12 @@ SessionDraft::Decision SessionDraft::Apply(const commands::EndJob& end, Write& w
     const std::uint64_t generation = (embeds || anew) && !outcome.entries.empty()
                                          ? BlockLedger::EntriesOf(state).back().generation
                                          : state.entry_generation;
-    for (std::size_t i = 0; i < outcome.entries.size(); ++i) {
-      // Retention has taken the message meanwhile.
-      if (embeds && !IsStored(row_, outcome.entry_positions[i])) continue;
-      if (anew && HasNumber(*removed, outcome.entry_positions[i])) continue;
-      MessageDraft row;
-      row.position =
-          outcome.entry_positions.empty() ? state.next_entry++ : outcome.entry_positions[i];
-      row.ingest_us = now_us_;
-      row.body = outcome.entries[i];
-      if (!outcome.entry_messages.empty()) {
-        const EntryMessages& of = outcome.entry_messages[i];
-        if (of.ingest_us > 0) row.ingest_us = of.ingest_us;
-        if (of.expire_us > 0) row.ids.value().expire_us = of.expire_us;
-      }
-      blocks_.AddEntry({generation, MessagePtr(row)});
-    }
+    AddEntries(outcome, generation, *removed, row_, now_us_, state, blocks_);
   } else if (anew) {
     blocks_.DropNextEntries(state);
   }
-  for (const BlockSettings& block : config_->blocks) {
-    if (block.name != outcome.job.block) continue;
-    const auto after = block.traits->OnTime(state.state, now_us_);
+  if (settings != nullptr) {
+    const auto after = settings->traits->OnTime(state.state, now_us_);
     if (after.ok()) LookAt(after->next_us);
   }
   blocks_.EndJob({outcome.job, outcome.state, outcome.error, outcome.usage});

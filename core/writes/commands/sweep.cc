@@ -23,6 +23,45 @@
 #include "core/writes/write.h"
 
 namespace memoryd {
+namespace {
+
+// Whether the session's own time is over, both by the row and as it was `listed`.
+bool IsOver(const SessionRow& row, const Retention& retention, std::int64_t listed_us,
+            std::int64_t now_us) {
+  return retention.session_ttl_us > 0 && row.expire_us > 0 &&
+         std::max(row.expire_us, listed_us) <= now_us;
+}
+
+// Whether something in the session may be due.
+bool IsDue(const SessionRow& row, std::int64_t now_us) {
+  return row.drop_us != 0 && row.drop_us <= now_us;
+}
+
+// Whether a session in which nothing but entries can be due is looked at when it should be.
+bool HasRightTimes(const SessionRow& row, const Retention& retention, std::int64_t entries_us,
+                   std::int64_t now_us) {
+  if (row.drop_us != 0 && (entries_us == 0 || entries_us > now_us)) return false;
+  return retention.session_ttl_us > 0 || row.expire_us == 0;
+}
+
+// What was read of archived messages holds as long as none of them was changed by itself, and no
+// job was made for them.
+bool Holds(const SweepRequest& sweep, const SessionRow& row, bool has_blocks) {
+  if (row.floor != sweep.floor || row.pinned != sweep.pinned) return false;
+  if (row.edit_revision > sweep.revision || row.watermark < sweep.leaving.floor) return false;
+  if (has_blocks && row.revision != sweep.revision) return false;
+  return row.opening == sweep.opening || (row.opening >= sweep.leaving.floor && sweep.opening == 0);
+}
+
+// The sweeper has taken out what it looked for. `all`: no entry was stored since it looked.
+void NoteTakenOut(const EntryRemoval& removal, bool all, std::int64_t now_us, EntryLog& log) {
+  log.not_before_us = removal.pause_us > 0 ? now_us + removal.pause_us : 0;
+  log.Forget(removal.log);
+  // Those that were stored since then were not looked at.
+  if (removal.by_age) log.oldest_us = all ? removal.oldest_us : 0;
+}
+
+}  // namespace
 
 SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write& write) {
   const WriteRequest& request = write.request;
@@ -30,26 +69,15 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
   const Decision unchanged = Unchanged(request);
   if (!exists() || row_.generation != sweep.generation) return unchanged;
   const Retention& retention = config_->retention;
-  if (retention.session_ttl_us > 0 && row_.expire_us > 0 &&
-      std::max(row_.expire_us, sweep.expire_us) <= now_us_) {
+  if (IsOver(row_, retention, sweep.expire_us, now_us_)) {
     return Apply(commands::DeleteSession(), write);
   }
   WriteResult result;
   if (!retention.DropsMessages() && !timed_ && !HasExpiringState(*config_)) {
-    const std::int64_t entries_us = EntriesDueUs();
-    const bool right = (row_.drop_us == 0 || (entries_us > 0 && entries_us <= now_us_)) &&
-                       (retention.session_ttl_us > 0 || row_.expire_us == 0);
+    const bool right = HasRightTimes(row_, retention, EntriesDueUs(), now_us_);
     return right ? unchanged : Stored(request, std::move(result));
   }
-  if (row_.drop_us == 0 || row_.drop_us > now_us_) return unchanged;
-  // What was read of archived messages holds as long as none of them was changed by itself, and no
-  // job was made for them.
-  const bool holds = row_.floor == sweep.floor && row_.edit_revision <= sweep.revision &&
-                     row_.pinned == sweep.pinned && row_.watermark >= sweep.leaving.floor &&
-                     (row_.opening == sweep.opening ||
-                      (row_.opening >= sweep.leaving.floor && sweep.opening == 0)) &&
-                     (row_.revision == sweep.revision || config_->blocks.empty());
-  if (!holds) return unchanged;
+  if (!IsDue(row_, now_us_) || !Holds(sweep, row_, !config_->blocks.empty())) return unchanged;
   DropMessages(sweep.leaving, sweep.archived_bytes);
   if (OpeningIsDue(sweep.opening_ingest_us) && row_.opening < sweep.keep_from) DropOpening();
   bool held = sweep.leaving.held;
@@ -61,7 +89,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
     }
     const LeavingMessages active = WhatLeaves(sweep.keep_from);
     DropMessages(active, messages_.BytesOfArchived(row_, active));
-    held = held || active.held;
+    held |= active.held;
     result.removed_active = static_cast<std::int64_t>(active.active);
     row_.drop_us = NextActiveDrop();
     if (messages_.View().size() == 0 && row_.active_count > std::ssize(row_.pinned)) {
@@ -131,11 +159,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
   state->log.Open(found->next_entry, random_.Next());
   state->log.NoteRemoved(removal.numbers, removal.count);
   if (!removal.more) {
-    state->log.not_before_us = removal.pause_us > 0 ? now_us_ + removal.pause_us : 0;
-    state->log.Forget(removal.log);
-    // Those that were stored since then were not looked at.
-    const bool all = found->next_entry == removal.next_entry;
-    if (removal.by_age) state->log.oldest_us = all ? removal.oldest_us : 0;
+    NoteTakenOut(removal, found->next_entry == removal.next_entry, now_us_, state->log);
   }
   for (const EntryRange& stored : BlockLedger::EntriesOf(*found)) {
     for (const NumberRange& range : removal.numbers) {
