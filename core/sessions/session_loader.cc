@@ -107,76 +107,80 @@ absl::StatusOr<std::optional<LoadedSession>> SessionLoader::Read(const SessionKe
   }
 }
 
+absl::StatusOr<Session> SessionLoader::ReadSession(const SessionKey& key,
+                                                   MemoryBudget::Hold& memory) {
+  try {
+    auto stored = Read(key, memory);
+    ReachFailpoint("session_loaded");
+    if (!stored.ok()) return Reported(stored.status());
+    if (!stored->has_value()) return Session::Absent();
+    return Session::FromStore(**std::move(stored));
+  } catch (...) {
+    Increment(stats_.exceptions);
+    return CaughtException();
+  }
+}
+
 void SessionLoader::Load(const std::shared_ptr<CachedSession>& session) {
   executor_.Submit(session->key.tenant, [this, session] {
     if (!DropEnded(*session)) return;
-    std::int64_t basis = -1;
-    std::uint64_t forgotten = 0;
+    Before before;
     {
       MutexLock lock(session->mutex);
-      forgotten = session->forgotten;
-      if (session->loaded) basis = session->session.row.revision;
+      before.forgotten = session->forgotten;
+      if (session->loaded) before.revision = session->session.row.revision;
     }
-    absl::Status status;
-    Session loaded = Session::Absent();
     MemoryBudget::Hold memory;
-    try {
-      auto stored = Read(session->key, memory);
-      ReachFailpoint("session_loaded");
-      if (!stored.ok()) {
-        status = Reported(stored.status());
-      } else if (stored->has_value()) {
-        auto read = Session::FromStore(**std::move(stored));
-        status = read.status();
-        if (read.ok()) loaded = *std::move(read);
-      }
-    } catch (...) {
-      Increment(stats_.exceptions);
-      status = CaughtException();
-    }
-    std::vector<CachedSession::Waiter> waiting;
-    bool again = false;
-    std::size_t bytes = 0;
-    {
-      MutexLock lock(session->mutex);
-      Session& cached = session->session;
-      // A commit that ended meanwhile has left something newer than what was read.
-      const bool newer = !session->loaded || cached.row.revision == basis ||
-                         loaded.row.revision > cached.row.revision;
-      // What was read before the session was forgotten proves nothing.
-      const bool outdated = session->forgotten != forgotten;
-      if (status.ok() && newer && !outdated) {
-        // Replies of a session that was erased, or another one of the id, are looked up.
-        if (loaded.row.generation == cached.row.generation) {
-          loaded.recent_requests = std::move(cached.recent_requests);
-        }
-        for (const RequestRecord& record : loaded.recent_requests) {
-          loaded.content_bytes += memoryd::ByteSize(record);
-        }
-        cached = std::move(loaded);
-        session->loaded = true;
-      }
-      bytes = cached.ByteSize();
-      if (!outdated || !status.ok()) waiting.swap(session->waiting);
-      std::move(session->waiting_for_next.begin(), session->waiting_for_next.end(),
-                std::back_inserter(session->waiting));
-      session->waiting_for_next.clear();
-      again = !session->waiting.empty();
-      session->loading = again;
-    }
-    // Counted by the cache from here on.
-    memory.Release();
-    cache_.Recharge(session, bytes);
-    if (again) Load(session);
-    for (const CachedSession::Waiter& waiter : waiting) {
-      try {
-        waiter.done(status);
-      } catch (...) {
-        // The others must not wait in vain.
-        Increment(stats_.exceptions);
-      }
-    }
+    absl::StatusOr<Session> loaded = ReadSession(session->key, memory);
+    EndLoad(session, before, std::move(loaded), std::move(memory));
   });
+}
+
+void SessionLoader::EndLoad(const std::shared_ptr<CachedSession>& session, const Before& before,
+                            absl::StatusOr<Session> loaded, MemoryBudget::Hold memory) {
+  const absl::Status status = loaded.status();
+  std::vector<CachedSession::Waiter> waiting;
+  bool again = false;
+  std::size_t bytes = 0;
+  {
+    MutexLock lock(session->mutex);
+    Session& cached = session->session;
+    // What was read before the session was forgotten proves nothing.
+    const bool outdated = session->forgotten != before.forgotten;
+    // A commit that ended meanwhile has left something newer than what was read.
+    const bool newer = status.ok() && (!session->loaded || cached.row.revision == before.revision ||
+                                       loaded->row.revision > cached.row.revision);
+    if (newer && !outdated) {
+      // Replies of a session that was erased, or another one of the id, are looked up.
+      if (loaded->row.generation == cached.row.generation) {
+        loaded->recent_requests = std::move(cached.recent_requests);
+      }
+      for (const RequestRecord& record : loaded->recent_requests) {
+        loaded->content_bytes += memoryd::ByteSize(record);
+      }
+      cached = std::move(*loaded);
+      session->loaded = true;
+    }
+    bytes = cached.ByteSize();
+    if (!outdated || !status.ok()) waiting.swap(session->waiting);
+    std::move(session->waiting_for_next.begin(), session->waiting_for_next.end(),
+              std::back_inserter(session->waiting));
+    session->waiting_for_next.clear();
+    again = !session->waiting.empty();
+    session->loading = again;
+  }
+  // Counted by the cache from here on.
+  memory.Release();
+  cache_.Recharge(session, bytes);
+  if (again) Load(session);
+  for (const CachedSession::Waiter& waiter : waiting) {
+    try {
+      waiter.done(status);
+    } catch (...) {
+      // The others must not wait in vain.
+      Increment(stats_.exceptions);
+    }
+  }
 }
 
 void SessionLoader::WithCurrent(std::shared_ptr<CachedSession> session,

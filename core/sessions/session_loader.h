@@ -34,10 +34,22 @@ class SessionLoader {
   void WithLoaded(std::shared_ptr<CachedSession> session, bool anew, CachedSession::Waiter done);
 
  private:
+  // A cached session when a load of it begins.
+  struct Before {
+    std::int64_t revision = -1;  // Of what was loaded, if anything.
+    std::uint64_t forgotten = 0;
+  };
+
   // Reads the session from the store; `memory` has what the budget has granted for it.
   absl::StatusOr<std::optional<LoadedSession>> Read(const SessionKey& key,
                                                     MemoryBudget::Hold& memory);
+  // The same, made ready for the cache.
+  absl::StatusOr<Session> ReadSession(const SessionKey& key, MemoryBudget::Hold& memory);
   void Load(const std::shared_ptr<CachedSession>& session);
+  // A load has read the session, or failed, since it was as in `before`: caches what was read and
+  // calls those who waited.
+  void EndLoad(const std::shared_ptr<CachedSession>& session, const Before& before,
+               absl::StatusOr<Session> loaded, MemoryBudget::Hold memory);
   // Drops those that wait for the session and need it no more. False when nobody is left: then it
   // is not loaded.
   bool DropEnded(CachedSession& session);
