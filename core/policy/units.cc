@@ -6,7 +6,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <vector>
-
 #include "core/model/message.h"
 #include "core/policy/active_view.h"
 
@@ -16,11 +15,6 @@ namespace {
 bool Contains(const std::vector<std::string>& ids, const std::string& id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
-
-struct Call {
-  std::size_t message = 0;
-  bool answered = false;
-};
 
 }  // namespace
 
@@ -44,61 +38,59 @@ std::size_t NewestUnit(const ActiveView& view) {
 }
 
 Units::Units(const ActiveView& view) {
-  std::unordered_map<std::string_view, Call> latest_call;
+  Calls latest_calls;
   for (std::size_t i = 0; i < view.size(); ++i) {
-    const Message& message = view.at(i);
-    const MessageIds& ids = *message.ids;
+    const MessageIds& ids = *view.at(i).ids;
     if (ids.calls.empty() && ids.results.empty()) {
-      if (!plain()) {
-        unit_of_.push_back(i);
-        open_.push_back(0);
-        torn_.push_back(false);
-      }
+      if (!plain()) AddUnit();
       continue;
     }
-    for (std::size_t before = unit_of_.size(); before <= i; ++before) {
-      unit_of_.push_back(before);
-      open_.push_back(0);
-      torn_.push_back(false);
-    }
-    std::size_t unit = i;
-    bool lost = false;
-    for (const std::string& id : ids.results) {
-      if (Contains(ids.calls, id)) continue;
-      const auto call = latest_call.find(id);
-      if (call == latest_call.end()) {
-        lost = true;
-        continue;
-      }
-      const std::size_t of_call = unit_of_[call->second.message];
-      if (!call->second.answered) --open_[of_call];
-      call->second.answered = true;
-      if (unit == i || unit == of_call) {
-        unit = of_call;
-        continue;
-      }
-      // Results of two units in one message make them one, which no provider accepts.
-      const std::size_t first = std::min(unit, of_call);
-      const std::size_t second = std::max(unit, of_call);
-      for (std::size_t j = second; j < i; ++j) {
-        if (unit_of_[j] == second) unit_of_[j] = first;
-      }
-      open_[first] += open_[second];
-      torn_[first] = true;
-      unit = first;
-    }
-    if (lost && unit == i) {
-      unit_of_[i] = kNoUnit;
-      continue;
-    }
-    unit_of_[i] = unit;
-    torn_[unit] = torn_[unit] || lost;
+    while (unit_of_.size() <= i) AddUnit();
+    unit_of_[i] = Answer(i, ids, latest_calls);
+    if (unit_of_[i] == kNoUnit) continue;
     for (const std::string& id : ids.calls) {
       const bool answered = Contains(ids.results, id);
-      if (!answered) ++open_[unit];
-      latest_call[id] = {i, answered};
+      if (!answered) ++open_[unit_of_[i]];
+      latest_calls[id] = {i, answered};
     }
   }
+}
+
+void Units::AddUnit() {
+  unit_of_.push_back(unit_of_.size());
+  open_.push_back(0);
+  torn_.push_back(false);
+}
+
+std::size_t Units::Answer(std::size_t i, const MessageIds& ids, Calls& latest_calls) {
+  std::size_t unit = i;
+  bool lost = false;
+  for (const std::string& id : ids.results) {
+    if (Contains(ids.calls, id)) continue;
+    const auto call = latest_calls.find(id);
+    if (call == latest_calls.end()) {
+      lost = true;
+      continue;
+    }
+    const std::size_t of_call = unit_of_[call->second.message];
+    if (!call->second.answered) --open_[of_call];
+    call->second.answered = true;
+    unit = unit == i ? of_call : Join(unit, of_call, i);
+  }
+  if (lost && unit == i) return kNoUnit;
+  torn_[unit] = torn_[unit] || lost;
+  return unit;
+}
+
+std::size_t Units::Join(std::size_t a, std::size_t b, std::size_t end) {
+  if (a == b) return a;
+  const auto [first, second] = std::minmax(a, b);
+  for (std::size_t i = second; i < end; ++i) {
+    if (unit_of_[i] == second) unit_of_[i] = first;
+  }
+  open_[first] += open_[second];
+  torn_[first] = true;
+  return first;
 }
 
 }  // namespace memoryd

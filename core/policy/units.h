@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "core/policy/active_view.h"
@@ -48,6 +50,21 @@ class Units {
   bool IsTorn(std::size_t i) const { return !plain() && torn_[i]; }
 
  private:
+  struct Call {
+    std::size_t message = 0;
+    bool answered = false;
+  };
+  // By id.
+  using Calls = std::unordered_map<std::string_view, Call>;
+
+  // Another message is a unit of its own.
+  void AddUnit();
+  // The unit of message `i` by the calls that it answers, which `latest_calls` has.
+  std::size_t Answer(std::size_t i, const MessageIds& ids, Calls& latest_calls);
+  // Results of two units in one message make them one, which no provider accepts. `end` is behind
+  // their messages.
+  std::size_t Join(std::size_t a, std::size_t b, std::size_t end);
+
   std::vector<std::size_t> unit_of_;
   std::vector<std::uint32_t> open_;  // Calls of each unit that have no result.
   std::vector<bool> torn_;
