@@ -49,6 +49,16 @@ absl::Status NamespaceReplaced() {
                "page_token: the namespace was deleted since the page before; begin again");
 }
 
+// A namespace is listed by its path alone. All that begin with a path of the full depth are listed
+// as that one: what comes `after` is behind them.
+void CutTo(std::size_t max_depth, ListedNamespace& listed, std::string& after) {
+  if (listed.path.depth() >= max_depth) {
+    listed.path = listed.path.Cut(max_depth);
+    after = listed.path.StoredEnd();
+  }
+  listed.row = {};
+}
+
 }  // namespace
 
 absl::StatusOr<NamespaceConfig> ConfigOf(const NamespaceRow& row) {
@@ -201,16 +211,23 @@ absl::StatusOr<ItemList> ItemReads::ListNow(const ItemListRequest& request) {
     }
   }
   list.memory.Resize(bytes);
-  if (!request.refresh_ttl) return list;
+  if (request.refresh_ttl) {
+    MEMORYD_RETURN_IF_ERROR(RefreshListed(view, request.key, list.items));
+  }
+  return list;
+}
+
+absl::Status ItemReads::RefreshListed(const ItemView& view, const NamespaceKey& key,
+                                      std::vector<Item>& listed) {
   std::vector<ItemGet> gets;
   std::vector<std::optional<Item>> items;
-  for (Item& item : list.items) {
-    gets.push_back({{request.key, item.key}, true, true});
+  for (Item& item : listed) {
+    gets.push_back({{key, item.key}, true, true});
     items.emplace_back(std::move(item));
   }
   MEMORYD_RETURN_IF_ERROR(Refresh(view, gets, items));
-  for (std::size_t i = 0; i < items.size(); ++i) list.items[i] = *std::move(items[i]);
-  return list;
+  for (std::size_t i = 0; i < items.size(); ++i) listed[i] = *std::move(items[i]);
+  return absl::OkStatus();
 }
 
 // ---- searches ----
@@ -306,14 +323,7 @@ absl::StatusOr<NamespaceList> ItemReads::ListNamespacesNow(const NamespaceListRe
       list.after = listed.path.stored();
       if (listed.row.item_count == 0 && !request.include_empty) continue;
       if (!request.filter.Passes(listed.path)) continue;
-      if (request.max_depth > 0) {
-        // All that begin with a path of the full depth are listed as that one.
-        if (listed.path.depth() >= request.max_depth) {
-          listed.path = listed.path.Cut(request.max_depth);
-          list.after = listed.path.StoredEnd();
-        }
-        listed.row = {};
-      }
+      if (request.max_depth > 0) CutTo(request.max_depth, listed, list.after);
       MEMORYD_RETURN_IF_ERROR(list.memory.Grow(BytesOf(listed)));
       list.namespaces.push_back(std::move(listed));
     }

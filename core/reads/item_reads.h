@@ -129,6 +129,9 @@ class ItemReads {
   // times. An expiry that is not stored is an error: the item would go too early.
   absl::Status Refresh(const ItemView& view, const std::vector<ItemGet>& gets,
                        std::vector<std::optional<Item>>& items);
+  // The same for all items of a page.
+  absl::Status RefreshListed(const ItemView& view, const NamespaceKey& key,
+                             std::vector<Item>& listed);
 
   const Options options_;
 };

@@ -171,13 +171,7 @@ class PageReader {
           return absl::OkStatus();
         }
         const auto size = static_cast<std::int64_t>(row->body.size());
-        ++rows_read_;
-        bytes_read_ += size;
-        bool take = !row->IsExpired(request_.now_us);
-        hidden |= !take;
-        if (take && request_.filter != nullptr) {
-          MEMORYD_ASSIGN_OR_RETURN(take, passes(*row));
-        }
+        MEMORYD_ASSIGN_OR_RETURN(const bool take, IsWanted(*row, passes, hidden));
         if (take && !request_.count_only && bytes_ + size > request_.max_bytes && count_ > 0) {
           Stop(row->position, next);
           return absl::OkStatus();
@@ -195,6 +189,19 @@ class PageReader {
       }
     }
     return absl::OkStatus();
+  }
+
+  // Counts the row as read. Whether it may be shown; `hidden` becomes true where its time is over.
+  template <typename Filter>
+  absl::StatusOr<bool> IsWanted(const Message& row, const Filter& passes, bool& hidden) {
+    ++rows_read_;
+    bytes_read_ += static_cast<std::int64_t>(row.body.size());
+    if (row.IsExpired(request_.now_us)) {
+      hidden = true;
+      return false;
+    }
+    if (request_.filter == nullptr) return true;
+    return passes(row);
   }
 
   // The first position of the range in the page's order, and the range without it and all before.
