@@ -142,6 +142,34 @@ std::int64_t ShownTokens(const FoundItem& item, std::size_t text_bytes) {
   return (tokens * static_cast<std::int64_t>(item.passage.size()) + whole - 1) / whole;
 }
 
+// What an answer may still show.
+class TokenRoom {
+ public:
+  explicit TokenRoom(std::optional<std::int64_t> budget)
+      : left_(budget.value_or(std::numeric_limits<std::int64_t>::max())) {}
+
+  // Whether there is room, and then it is taken.
+  bool Take(std::int64_t tokens) {
+    if (tokens > left_) return false;
+    left_ -= tokens;
+    return true;
+  }
+
+ private:
+  std::int64_t left_;
+};
+
+// Shows those at `positions` beside an item that are `wanted`, which each is once.
+void AddNeighbours(std::span<const std::int64_t> positions, const Rows& rows,
+                   std::set<std::int64_t>& wanted, TokenRoom& room, FoundItem& item) {
+  for (const std::int64_t position : positions) {
+    if (wanted.erase(position) == 0) continue;
+    if (MessagePtr row = rows.at(position); row != nullptr && room.Take(row->token_count)) {
+      item.neighbours.push_back(std::move(row));
+    }
+  }
+}
+
 }  // namespace
 
 SessionSearch::SessionSearch(Store* store, const BodyReader* bodies, std::size_t max_bytes,
@@ -205,14 +233,8 @@ absl::Status SessionSearch::ReadFound(SearchedSession& session, const SearchRequ
   HitRows rows;
   auto bytes_left = static_cast<std::int64_t>(kMaxReplyBytes);
   MEMORYD_RETURN_IF_ERROR(rows.Read(store_, session.key(), found.row, hits, bytes_left));
-  std::int64_t tokens_left = shape.token_budget.value_or(std::numeric_limits<std::int64_t>::max());
-  // Whether there is room, and then it is taken.
-  const auto fits = [&tokens_left](std::int64_t tokens) {
-    if (tokens > tokens_left) return false;
-    tokens_left -= tokens;
-    return true;
-  };
-  std::vector<std::size_t> shown;  // Indexes in `hits`.
+  TokenRoom room(shape.token_budget);
+  std::vector<std::span<const std::int64_t>> beside_shown;
   std::set<std::int64_t> message_positions;
   for (std::size_t i = 0; i < hits.size(); ++i) {
     FoundItem item;
@@ -225,28 +247,23 @@ absl::Status SessionSearch::ReadFound(SearchedSession& session, const SearchRequ
     }
     const std::size_t text_bytes = shape.passages ? CutToPassage(session, request, item) : 0;
     item.shown_tokens = ShownTokens(item, text_bytes);
-    if (!fits(item.shown_tokens)) continue;
+    if (!room.Take(item.shown_tokens)) continue;
     if (is_message) message_positions.insert(hits[i].position);
-    shown.push_back(i);
+    beside_shown.emplace_back(beside[i]);
     found.items.push_back(std::move(item));
   }
 
   std::set<std::int64_t> wanted;
-  for (const std::size_t i : shown) {
-    for (const std::int64_t position : beside[i]) {
+  for (const std::span<const std::int64_t> positions : beside_shown) {
+    for (const std::int64_t position : positions) {
       if (!message_positions.contains(position)) wanted.insert(position);
     }
   }
   Rows neighbours;
   MEMORYD_RETURN_IF_ERROR(
       neighbours.Read(store_, session.key(), found.row.generation, wanted, bytes_left));
-  for (std::size_t i = 0; i < shown.size(); ++i) {
-    for (const std::int64_t position : beside[shown[i]]) {
-      if (wanted.erase(position) == 0) continue;
-      if (MessagePtr row = neighbours.at(position); row != nullptr && fits(row->token_count)) {
-        found.items[i].neighbours.push_back(std::move(row));
-      }
-    }
+  for (std::size_t i = 0; i < found.items.size(); ++i) {
+    AddNeighbours(beside_shown[i], neighbours, wanted, room, found.items[i]);
   }
   return absl::OkStatus();
 }
