@@ -110,6 +110,7 @@ class SessionIndex {
  private:
   class Filter;
   class Scorer;
+  class Ranker;
   // A number for each item, by DocId.
   using Scores = std::vector<double>;
   using Likenesses = std::vector<float>;
