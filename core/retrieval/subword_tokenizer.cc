@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "core/base/status_macros.h"
 #include "core/base/utf8_decode.h"
 
 namespace memoryd {
@@ -76,39 +77,53 @@ absl::StatusOr<std::unique_ptr<const SubwordTokenizer>> SubwordTokenizer::Parse(
     }
     tokenizer->tokens_.emplace(text, number.get<Token>());
   }
+  MEMORYD_RETURN_IF_ERROR(tokenizer->CheckBytes());
+  std::string left, right;
+  std::uint32_t rank = 0;
+  for (const nlohmann::json& merge : merges) {
+    if (!ReadMerge(merge, left, right)) return Unreadable("a merge is not of two tokens");
+    MEMORYD_RETURN_IF_ERROR(tokenizer->AddMerge(rank++, left, right));
+  }
+  tokenizer->FindWholePieces();
+  return tokenizer;
+}
+
+absl::Status SubwordTokenizer::CheckBytes() const {
   for (unsigned byte = 0; byte < 256; ++byte) {
     constexpr std::string_view kHex = "0123456789ABCDEF";
     const std::string name = {'<', '0', 'x', kHex[byte >> 4], kHex[byte & 15], '>'};
-    const auto found = tokenizer->tokens_.find(name);
-    if (found == tokenizer->tokens_.end() || found->second != kFirstByte + byte) {
+    const auto found = tokens_.find(name);
+    if (found == tokens_.end() || found->second != kFirstByte + byte) {
       return Unreadable("the tokens of bytes are not 3 to 258");
     }
   }
-  std::string left, right;
-  for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-    if (!ReadMerge(merges[rank], left, right)) return Unreadable("a merge is not of two tokens");
-    // No merge joins the end of a word to a space, so words can be cut apart before.
-    if (right.starts_with(kSpace) && !left.ends_with(kSpace)) {
-      return Unreadable("a merge crosses the beginning of a word");
-    }
-    const auto a = tokenizer->tokens_.find(left);
-    const auto b = tokenizer->tokens_.find(right);
-    const auto merged = tokenizer->tokens_.find(left + right);
-    if (a == tokenizer->tokens_.end() || b == tokenizer->tokens_.end() ||
-        merged == tokenizer->tokens_.end()) {
-      return Unreadable("a merge is of what is no token");
-    }
-    tokenizer->merges_.emplace(std::uint32_t{a->second} << 16 | b->second,
-                               Merge{static_cast<std::uint32_t>(rank), merged->second});
+  return absl::OkStatus();
+}
+
+absl::Status SubwordTokenizer::AddMerge(std::uint32_t rank, const std::string& left,
+                                        const std::string& right) {
+  // No merge joins the end of a word to a space, so words can be cut apart before.
+  if (right.starts_with(kSpace) && !left.ends_with(kSpace)) {
+    return Unreadable("a merge crosses the beginning of a word");
   }
+  const auto a = tokens_.find(left);
+  const auto b = tokens_.find(right);
+  const auto merged = tokens_.find(left + right);
+  if (a == tokens_.end() || b == tokens_.end() || merged == tokens_.end()) {
+    return Unreadable("a merge is of what is no token");
+  }
+  merges_.emplace(std::uint32_t{a->second} << 16 | b->second, Merge{rank, merged->second});
+  return absl::OkStatus();
+}
+
+void SubwordTokenizer::FindWholePieces() {
   std::vector<Token> tokens;
-  for (const auto& [text, token] : tokenizer->tokens_) {
+  for (const auto& [text, token] : tokens_) {
     if (!text.starts_with(kSpace) || text.ends_with(kSpace)) continue;
     tokens.clear();
-    tokenizer->TokenizePiece(text, tokens);
-    if (tokens.size() == 1) tokenizer->whole_pieces_.emplace(text, tokens.front());
+    TokenizePiece(text, tokens);
+    if (tokens.size() == 1) whole_pieces_.emplace(text, tokens.front());
   }
-  return tokenizer;
 }
 
 void SubwordTokenizer::Tokenize(std::string_view text, std::vector<Token>& tokens) const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/string_hash.h"
 
@@ -44,6 +45,11 @@ class SubwordTokenizer {
 
   SubwordTokenizer() = default;
 
+  // OK when each byte has its token.
+  absl::Status CheckBytes() const;
+  absl::Status AddMerge(std::uint32_t rank, const std::string& left, const std::string& right);
+  // Once all merges are there.
+  void FindWholePieces();
   // Appends the tokens of one piece: spaces, already U+2581, and what follows up to the next one.
   void TokenizePiece(std::string_view piece, std::vector<Token>& tokens) const;
   const Merge* FindMerge(Token left, Token right) const;

@@ -51,6 +51,17 @@ bool Better(const LikeWord& a, const LikeWord& b) {
   return a.cosine != b.cosine ? a.cosine > b.cosine : a.word < b.word;
 }
 
+// Keeps the best `count`, the worst of them on top of a heap.
+void Offer(const LikeWord& like, std::size_t count, std::vector<LikeWord>& best) {
+  if (best.size() == count) {
+    if (!Better(like, best.front())) return;
+    std::pop_heap(best.begin(), best.end(), Better);
+    best.pop_back();
+  }
+  best.push_back(like);
+  std::push_heap(best.begin(), best.end(), Better);
+}
+
 }  // namespace
 
 void Vocabulary::Add(const WordVectors& vectors, std::string_view word) {
@@ -109,15 +120,7 @@ std::vector<std::vector<LikeWord>> Vocabulary::Nearest(const WordVectors& vector
     for (std::size_t i = 0; i < wanted.size(); ++i) {
       const float product = products[i] * place.scale - with_mean[i];
       if (product < least_product) continue;
-      std::vector<LikeWord>& best = nearest[i];
-      const LikeWord like{texts_[number], product / length};
-      if (best.size() == count && !Better(like, best.front())) continue;
-      if (best.size() == count) {
-        std::pop_heap(best.begin(), best.end(), Better);
-        best.pop_back();
-      }
-      best.push_back(like);
-      std::push_heap(best.begin(), best.end(), Better);
+      Offer({texts_[number], product / length}, count, nearest[i]);
     }
   }
   for (std::vector<LikeWord>& best : nearest) std::sort_heap(best.begin(), best.end(), Better);
