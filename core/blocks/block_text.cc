@@ -84,11 +84,18 @@ std::string_view MediaName(StoredPart::Kind kind) {
   }
 }
 
+bool IsJsonSpace(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
 void SkipSpace(std::string_view text, std::size_t& at) {
-  while (at < text.size() &&
-         (text[at] == ' ' || text[at] == '\t' || text[at] == '\n' || text[at] == '\r')) {
-    ++at;
+  while (at < text.size() && IsJsonSpace(text[at])) ++at;
+}
+
+// Behind the JSON string that starts at `at`.
+std::size_t EndOfString(std::string_view text, std::size_t at) {
+  for (++at; at < text.size() && text[at] != '"'; ++at) {
+    if (text[at] == '\\') ++at;
   }
+  return std::min(at + 1, text.size());
 }
 
 // Behind the JSON value that starts at `at`.
@@ -97,11 +104,8 @@ std::size_t EndOfValue(std::string_view text, std::size_t at) {
   while (at < text.size()) {
     const char c = text[at];
     if (c == '"') {
-      for (++at; at < text.size() && text[at] != '"'; ++at) {
-        if (text[at] == '\\') ++at;
-      }
-      ++at;
-      if (depth == 0) return std::min(at, text.size());
+      at = EndOfString(text, at);
+      if (depth == 0) return at;
       continue;
     }
     if (c == '{' || c == '[') ++depth;
@@ -109,7 +113,7 @@ std::size_t EndOfValue(std::string_view text, std::size_t at) {
       if (depth == 0) return at;
       if (--depth == 0) return at + 1;
     }
-    if (depth == 0 && (c == ',' || c == ' ' || c == '\t' || c == '\n' || c == '\r')) return at;
+    if (depth == 0 && (c == ',' || IsJsonSpace(c))) return at;
     ++at;
   }
   return text.size();

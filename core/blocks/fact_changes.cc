@@ -113,6 +113,63 @@ void Inherit(Fact& fact, const Fact& from) {
   fact.first_us = std::min(fact.first_us, from.first_us);
 }
 
+// Facts that are being condensed.
+struct OldFacts {
+  explicit OldFacts(std::vector<Fact> old)
+      : facts(std::move(old)), successors(facts.size()), kept(facts.size(), false) {}
+
+  std::size_t IndexOf(std::vector<Fact>::iterator fact) {
+    return static_cast<std::size_t>(fact - facts.begin());
+  }
+
+  std::vector<Fact> facts;
+  // Of each: the facts that have taken something over from it, and whether it stays itself.
+  std::vector<std::vector<std::int64_t>> successors;
+  std::vector<bool> kept;
+};
+
+// An old fact that stays, with what it takes over from others.
+Fact Kept(std::vector<Fact>::iterator same, const std::vector<std::int64_t>& others,
+          OldFacts& old) {
+  old.kept[old.IndexOf(same)] = true;
+  Fact fact = *same;
+  for (const std::int64_t id : others) {
+    const auto from = FindId(old.facts, id);
+    if (from == old.facts.end() || from == same) continue;
+    Inherit(fact, *from);
+    old.successors[old.IndexOf(from)].push_back(fact.id);
+  }
+  return fact;
+}
+
+// A new fact, made of the old ones that the answer names.
+Fact Condensed(const AnsweredFact& answered, std::int64_t id, std::int64_t now_us, OldFacts& old) {
+  Fact fact;
+  fact.id = id;
+  fact.text = answered.text;
+  fact.first_us = fact.last_us = now_us;
+  bool inherited = false;
+  for (const std::int64_t old_id : answered.from) {
+    const auto from = FindId(old.facts, old_id);
+    if (from == old.facts.end()) continue;
+    if (!inherited) {
+      fact.last_us = from->last_us;
+      fact.seen = 0;
+    }
+    Inherit(fact, *from);
+    fact.last_us = std::max(fact.last_us, from->last_us);
+    fact.seen = std::max(fact.seen, from->seen);
+    fact.trust = inherited && (fact.trust <= kUntrustedTrust || from->trust <= kUntrustedTrust)
+                     ? kUntrustedTrust
+                     : std::max(fact.trust, from->trust);
+    old.successors[old.IndexOf(from)].push_back(fact.id);
+    inherited = true;
+  }
+  // Made of who knows which: not to be trusted as much as what somebody said.
+  if (!inherited) fact.trust = kOtherTrust;
+  return fact;
+}
+
 }  // namespace
 
 void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
@@ -156,57 +213,23 @@ void TakeIn(FactState& state, std::span<const AnsweredFact> facts,
 bool Condense(FactState& state, std::span<const AnsweredFact> facts, const FactJob& job) {
   if (facts.empty() || facts.size() * 4 < state.facts.size()) return false;
   std::vector<std::int64_t> brought;
-  std::vector<Fact> old = std::move(state.facts);
   std::vector<Fact> rest;
-  std::vector<std::vector<std::int64_t>> successors(old.size());
-  std::vector<bool> kept(old.size(), false);
-  const auto index_of = [&old](std::vector<Fact>::iterator fact) {
-    return static_cast<std::size_t>(fact - old.begin());
-  };
+  OldFacts old(std::move(state.facts));
   for (const AnsweredFact& answered : facts) {
     if (FindText(rest, answered.text) != rest.end()) continue;
-    if (const auto same = FindText(old, answered.text); same != old.end()) {
-      kept[index_of(same)] = true;
-      Fact fact = *same;
-      for (const std::int64_t id : answered.from) {
-        const auto from = FindId(old, id);
-        if (from == old.end() || from == same) continue;
-        Inherit(fact, *from);
-        successors[index_of(from)].push_back(fact.id);
-      }
-      rest.push_back(std::move(fact));
+    if (const auto same = FindText(old.facts, answered.text); same != old.facts.end()) {
+      rest.push_back(Kept(same, answered.from, old));
       continue;
     }
-    Fact fact;
-    fact.id = state.next_id++;
+    Fact fact = Condensed(answered, state.next_id++, job.now_us, old);
     brought.push_back(fact.id);
-    fact.text = answered.text;
-    fact.first_us = fact.last_us = job.now_us;
-    bool inherited = false;
-    for (const std::int64_t id : answered.from) {
-      const auto from = FindId(old, id);
-      if (from == old.end()) continue;
-      if (!inherited) {
-        fact.last_us = from->last_us;
-        fact.seen = 0;
-      }
-      Inherit(fact, *from);
-      fact.last_us = std::max(fact.last_us, from->last_us);
-      fact.seen = std::max(fact.seen, from->seen);
-      fact.trust = inherited && (fact.trust <= kUntrustedTrust || from->trust <= kUntrustedTrust)
-                       ? kUntrustedTrust
-                       : std::max(fact.trust, from->trust);
-      successors[index_of(from)].push_back(fact.id);
-      inherited = true;
-    }
-    // Made of who knows which: not to be trusted as much as what somebody said.
-    if (!inherited) fact.trust = kOtherTrust;
     rest.push_back(std::move(fact));
   }
   bool any = false;
-  for (std::size_t i = 0; i < old.size(); ++i) {
-    if (kept[i]) continue;
-    Bury(state, std::move(old[i]), FactEnd::kCondensed, std::move(successors[i]), brought, job);
+  for (std::size_t i = 0; i < old.facts.size(); ++i) {
+    if (old.kept[i]) continue;
+    Bury(state, std::move(old.facts[i]), FactEnd::kCondensed, std::move(old.successors[i]), brought,
+         job);
     any = true;
   }
   if (any) ++state.next_change;

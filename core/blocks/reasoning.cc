@@ -109,25 +109,30 @@ std::vector<Range> FencesIn(std::string_view text) {
   return fences;
 }
 
+// Behind the attribute of a tag at `at`, a name and a quoted value; kNone: there is none.
+std::size_t EndOfAttribute(std::string_view lower, std::size_t at) {
+  std::size_t i = at;
+  while (i < lower.size() && IsName(lower[i])) ++i;
+  if (i == at || i >= lower.size() || lower[i] != '=') return kNone;
+  ++i;
+  if (i >= lower.size() || (lower[i] != '"' && lower[i] != '\'')) return kNone;
+  const std::size_t close = lower.find(lower[i], i + 1);
+  return close == kNone ? kNone : close + 1;
+}
+
 // Behind a well-formed tag with attributes at `at`, else `at`.
 std::size_t EndOfAttributes(std::string_view lower, std::size_t at) {
+  lower = lower.substr(0, at + kMaxTag);
   std::size_t i = at + 1;
-  const std::size_t limit = std::min(lower.size(), at + kMaxTag);
-  while (i < limit && IsName(lower[i])) ++i;
+  while (i < lower.size() && IsName(lower[i])) ++i;
   if (i == at + 1) return at;
   bool any = false;
-  while (i < limit) {
-    while (i < limit && IsSpace(lower[i])) ++i;
-    if (i < limit && lower[i] == '/') ++i;
-    if (i < limit && lower[i] == '>') return any ? i + 1 : at;
-    const std::size_t name = i;
-    while (i < limit && IsName(lower[i])) ++i;
-    if (i == name || i >= limit || lower[i] != '=') return at;
-    ++i;
-    if (i >= limit || (lower[i] != '"' && lower[i] != '\'')) return at;
-    const std::size_t close = lower.substr(0, limit).find(lower[i], i + 1);
-    if (close == kNone) return at;
-    i = close + 1;
+  while (i < lower.size()) {
+    while (i < lower.size() && IsSpace(lower[i])) ++i;
+    if (i < lower.size() && lower[i] == '/') ++i;
+    if (i < lower.size() && lower[i] == '>') return any ? i + 1 : at;
+    i = EndOfAttribute(lower, i);
+    if (i == kNone) return at;
     any = true;
   }
   return at;
