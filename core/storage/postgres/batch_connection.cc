@@ -198,29 +198,8 @@ BatchReply BatchConnection::Await(Deadline deadline) {
     if (unsent < 0 && PQisBusy(connection) == 0) lost_ = true;
     while (PQisBusy(connection) == 0) {
       const std::unique_ptr<PGresult, decltype(&PQclear)> result(PQgetResult(connection), &PQclear);
-      if (result == nullptr) {
-        if (lost_ || PQstatus(connection) != CONNECTION_OK ||
-            PQtransactionStatus(connection) != PQTRANS_IDLE) {
-          return Lost(std::move(reply));
-        }
-        reply.kind = failed    ? BatchReply::Kind::kError
-                     : warned_ ? BatchReply::Kind::kNotReplicated
-                               : BatchReply::Kind::kDone;
-        return reply;
-      }
-      const ExecStatusType status = PQresultStatus(result.get());
-      if (status == PGRES_TUPLES_OK) {
-        reply.rows = PQntuples(result.get());
-        AppendNumbers(result.get(), reply.numbers);
-      }
-      if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) {
-        failed = true;
-        reply.sqlstate = Field(result.get(), PG_DIAG_SQLSTATE);
-        reply.constraint = Field(result.get(), PG_DIAG_CONSTRAINT_NAME);
-        reply.said = Field(result.get(), PG_DIAG_MESSAGE_PRIMARY);
-        // Without a code it is libpq that failed, not the server.
-        if (reply.sqlstate.empty()) lost_ = true;
-      }
+      if (result == nullptr) return Ended(std::move(reply), failed);
+      failed |= !Read(result.get(), reply);
     }
     const short events = unsent > 0 ? POLLIN | POLLOUT : POLLIN;
     if (!Poll(events, deadline)) {
@@ -230,6 +209,33 @@ BatchReply BatchConnection::Await(Deadline deadline) {
     if (PQconsumeInput(connection) != 1) lost_ = true;
     if (lost_ && PQisBusy(connection) != 0) return Lost(std::move(reply));
   }
+}
+
+bool BatchConnection::Read(const PGresult* result, BatchReply& reply) {
+  const ExecStatusType status = PQresultStatus(result);
+  if (status == PGRES_COMMAND_OK) return true;
+  if (status == PGRES_TUPLES_OK) {
+    reply.rows = PQntuples(result);
+    AppendNumbers(result, reply.numbers);
+    return true;
+  }
+  reply.sqlstate = Field(result, PG_DIAG_SQLSTATE);
+  reply.constraint = Field(result, PG_DIAG_CONSTRAINT_NAME);
+  reply.said = Field(result, PG_DIAG_MESSAGE_PRIMARY);
+  // Without a code it is libpq that failed, not the server.
+  if (reply.sqlstate.empty()) lost_ = true;
+  return false;
+}
+
+BatchReply BatchConnection::Ended(BatchReply reply, bool failed) {
+  if (lost_ || PQstatus(connection_.get()) != CONNECTION_OK ||
+      PQtransactionStatus(connection_.get()) != PQTRANS_IDLE) {
+    return Lost(std::move(reply));
+  }
+  reply.kind = failed    ? BatchReply::Kind::kError
+               : warned_ ? BatchReply::Kind::kNotReplicated
+                         : BatchReply::Kind::kDone;
+  return reply;
 }
 
 bool BatchConnection::usable() const {

@@ -68,6 +68,10 @@ class BatchConnection {
   // False unless the shape is prepared now. The connection may be lost meanwhile.
   bool Prepare(const ShapedStatement& statement, Deadline deadline, std::string& name);
   BatchReply Await(Deadline deadline);
+  // Adds one of the server's results to the reply; false for an error.
+  bool Read(const PGresult* result, BatchReply& reply);
+  // `reply` when the server's answer has ended, in which there was an error if it has `failed`.
+  BatchReply Ended(BatchReply reply, bool failed);
   // `reply` for a connection that is lost now, unless it says more already.
   BatchReply Lost(BatchReply reply);
   // libpq does not say how much of the statement has left already.

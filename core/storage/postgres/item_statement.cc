@@ -317,7 +317,8 @@ ItemStatement::ItemStatement(std::span<const ItemBatch* const> batches, std::int
   head.Int8("", now_us);
   head.Bits("", tag);
   AddNamespaces();
-  AddWrites();
+  AddPuts();
+  AddDeletes();
   AddRequests();
 }
 
@@ -360,37 +361,39 @@ void ItemStatement::AddNamespaces() {
   shape_.rows[kNamespaces] = namespaces.size();
 }
 
-void ItemStatement::AddWrites() {
-  const auto put_columns = ColumnsOf(kPutTypes);
-  const auto delete_columns = ColumnsOf(kDeleteTypes);
-  ListWriter listed(put_columns, parameters_);
-  ArrayWriter arrays(put_columns);
+void ItemStatement::AddPuts() {
+  const auto columns = ColumnsOf(kPutTypes);
+  ListWriter listed(columns, parameters_);
+  ArrayWriter arrays(columns);
   RowWriter& puts = shape_.arrays ? static_cast<RowWriter&>(arrays) : listed;
-  for (const bool stores : {true, false}) {
-    ListWriter deletes(delete_columns, parameters_);
-    for (std::size_t i = 0; i < batches_.size(); ++i) {
-      std::int64_t place = places_[i];
-      for (const ItemWrite& write : batches_[i]->writes) {
-        const std::int64_t own_place = place++;
-        if (write.content.has_value() != stores) continue;
-        if (stores) {
-          AddPut(write, own_place, puts);
-          if (write.expected_version.has_value()) shape_.rows[kConditions] = 1;
-          continue;
-        }
-        deletes.Int8("", own_place);
-        deletes.Text("", write.key);
-        deletes.Int8("", write.expected_version.value_or(-1));
-        if (write.expected_version.has_value()) ++shape_.rows[kConditionalDeletes];
-      }
-    }
-    if (stores) {
-      arrays.AddTo(parameters_);
-      shape_.rows[kPuts] = shape_.arrays ? arrays.rows() : listed.rows();
-    } else {
-      shape_.rows[kDeletes] = deletes.rows();
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    std::int64_t place = places_[i];
+    for (const ItemWrite& write : batches_[i]->writes) {
+      const std::int64_t own_place = place++;
+      if (!write.content.has_value()) continue;
+      AddPut(write, own_place, puts);
+      if (write.expected_version.has_value()) shape_.rows[kConditions] = 1;
     }
   }
+  arrays.AddTo(parameters_);
+  shape_.rows[kPuts] = shape_.arrays ? arrays.rows() : listed.rows();
+}
+
+void ItemStatement::AddDeletes() {
+  const auto columns = ColumnsOf(kDeleteTypes);
+  ListWriter deletes(columns, parameters_);
+  for (std::size_t i = 0; i < batches_.size(); ++i) {
+    std::int64_t place = places_[i];
+    for (const ItemWrite& write : batches_[i]->writes) {
+      const std::int64_t own_place = place++;
+      if (write.content.has_value()) continue;
+      deletes.Int8("", own_place);
+      deletes.Text("", write.key);
+      deletes.Int8("", write.expected_version.value_or(-1));
+      if (write.expected_version.has_value()) ++shape_.rows[kConditionalDeletes];
+    }
+  }
+  shape_.rows[kDeletes] = deletes.rows();
 }
 
 void ItemStatement::AddRequests() {

@@ -57,7 +57,8 @@ class ItemStatement final : public ShapedStatement {
 
  private:
   void AddNamespaces();
-  void AddWrites();
+  void AddPuts();
+  void AddDeletes();
   void AddRequests();
 
   // Whether it is all or nothing.

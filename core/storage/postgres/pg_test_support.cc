@@ -180,48 +180,53 @@ int TestProxy::ConnectToServer() const {
 
 void TestProxy::Serve(int client) {
   const int server = ConnectToServer();
-  Fault fault = Fault::kNone;
-  std::function<void()> meanwhile;
+  Injection injection;
   bool open = true;
   while (open) {
     std::array<pollfd, 3> sockets = {
         {{client, POLLIN, 0}, {server, POLLIN, 0}, {stop_pipe_[0], POLLIN, 0}}};
     ::poll(sockets.data(), sockets.size(), -1);
     if (sockets[2].revents != 0) break;
-    char buffer[65536];
-    if (sockets[0].revents != 0) {
-      const ssize_t size = ::recv(client, buffer, sizeof(buffer), 0);
-      open = size > 0;
-      if (open && fault == Fault::kNone) {
-        const MutexLock lock(mutex_);
-        fault = std::exchange(fault_, Fault::kNone);
-        meanwhile = meanwhile_;
-      }
-      if (open && fault == Fault::kCutRequest) {
-        meanwhile();
-        SetInjected();
-        break;
-      }
-      if (open) ::send(server, buffer, static_cast<std::size_t>(size), MSG_NOSIGNAL);
-    }
-    if (open && sockets[1].revents != 0) {
-      const ssize_t size = ::recv(server, buffer, sizeof(buffer), 0);
-      open = size > 0;
-      if (open) replied_bytes_ += size;
-      if (open && fault == Fault::kSwallowReply) {
-        SetInjected();
-        continue;
-      }
-      if (open && fault == Fault::kCutReply) {
-        meanwhile();
-        SetInjected();
-        break;
-      }
-      if (open) ::send(client, buffer, static_cast<std::size_t>(size), MSG_NOSIGNAL);
-    }
+    if (sockets[0].revents != 0) open = PassRequest(client, server, injection);
+    if (open && sockets[1].revents != 0) open = PassReply(client, server, injection);
   }
   ::close(client);
   ::close(server);
+}
+
+bool TestProxy::PassRequest(int client, int server, Injection& injection) {
+  char buffer[65536];
+  const ssize_t size = ::recv(client, buffer, sizeof(buffer), 0);
+  if (size <= 0) return false;
+  if (injection.fault == Fault::kNone) {
+    const MutexLock lock(mutex_);
+    injection = {std::exchange(fault_, Fault::kNone), meanwhile_};
+  }
+  if (injection.fault == Fault::kCutRequest) {
+    injection.meanwhile();
+    SetInjected();
+    return false;
+  }
+  ::send(server, buffer, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+  return true;
+}
+
+bool TestProxy::PassReply(int client, int server, const Injection& injection) {
+  char buffer[65536];
+  const ssize_t size = ::recv(server, buffer, sizeof(buffer), 0);
+  if (size <= 0) return false;
+  replied_bytes_ += size;
+  if (injection.fault == Fault::kSwallowReply) {
+    SetInjected();
+    return true;
+  }
+  if (injection.fault == Fault::kCutReply) {
+    injection.meanwhile();
+    SetInjected();
+    return false;
+  }
+  ::send(client, buffer, static_cast<std::size_t>(size), MSG_NOSIGNAL);
+  return true;
 }
 
 std::uint64_t FreshNumber() {

@@ -70,8 +70,17 @@ class TestProxy {
   std::int64_t replied_bytes() const { return replied_bytes_.load(); }
 
  private:
+  // What is to go wrong with a connection.
+  struct Injection {
+    Fault fault = Fault::kNone;
+    std::function<void()> meanwhile;
+  };
+
   void Accept();
   void Serve(int client);
+  // Passes on what has come from one side; false: the connection ends.
+  bool PassRequest(int client, int server, Injection& injection) MEMORYD_EXCLUDES(mutex_);
+  bool PassReply(int client, int server, const Injection& injection) MEMORYD_EXCLUDES(mutex_);
   void SetInjected();
   int ConnectToServer() const;
 
