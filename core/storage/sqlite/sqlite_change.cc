@@ -395,6 +395,48 @@ int InsertGarbage(Database& db, const SessionKey& key, const Garbage& garbage) {
   return query.Run();
 }
 
+// The columns of the session's row that few commits change.
+int WriteRareColumns(Database& db, const SessionChange& change) {
+  if (IsSetApart(change)) {
+    if (const int code = SetConfig(db, change); code != SQLITE_OK) return code;
+  }
+  if (change.write_config) {
+    if (const int code = SetSubject(db, change); code != SQLITE_OK) return code;
+  }
+  if (change.write_expire_us || change.write_drop_us) return SetExpiry(db, change);
+  return SQLITE_OK;
+}
+
+int EraseRows(Database& db, const SessionChange& change) {
+  for (const PositionRange& range : change.erase) {
+    const int code = EraseMessages(db, change, change.row.generation, range);
+    if (code != SQLITE_OK) return code;
+  }
+  for (const EntryRange& erased : change.erased_entries) {
+    const int code = EraseMessages(db, change, erased.generation, erased.positions);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+int ReplaceRows(Database& db, const SessionKey& key, std::uint64_t generation,
+                const std::vector<MessagePtr>& rows) {
+  for (const MessagePtr& row : rows) {
+    if (const int code = ReplaceMessage(db, key, generation, *row); code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+// Sets `outcome` where it can't be kFailed.
+int InsertRequests(Database& db, const SessionChange& change, CommitOutcome& outcome) {
+  for (const RequestRecord& request : change.requests) {
+    const int code = InsertRequest(db, change.key, request);
+    if (code == SQLITE_CONSTRAINT_PRIMARYKEY) outcome = CommitOutcome::kRequestIdTaken;
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
 }  // namespace
 
 int WriteChange(Database& db, const SessionChange& change, CommitOutcome& outcome) {
@@ -405,45 +447,20 @@ int WriteChange(Database& db, const SessionChange& change, CommitOutcome& outcom
     outcome = CommitOutcome::kRevisionLost;
     return SQLITE_OK;
   }
-  if (IsSetApart(change)) {
-    if (const int code = SetConfig(db, change); code != SQLITE_OK) return code;
-  }
-  if (change.write_config) {
-    if (const int code = SetSubject(db, change); code != SQLITE_OK) return code;
-  }
-  if (change.write_expire_us || change.write_drop_us) {
-    if (const int code = SetExpiry(db, change); code != SQLITE_OK) return code;
-  }
-  for (const PositionRange& range : change.erase) {
-    const int code = EraseMessages(db, change, change.row.generation, range);
-    if (code != SQLITE_OK) return code;
-  }
-  for (const EntryRange& erased : change.erased_entries) {
-    const int code = EraseMessages(db, change, erased.generation, erased.positions);
-    if (code != SQLITE_OK) return code;
-  }
-  const auto replace = [&](std::uint64_t generation, const std::vector<MessagePtr>& rows) {
-    int code = SQLITE_OK;
-    for (std::size_t i = 0; i < rows.size() && code == SQLITE_OK; ++i) {
-      code = ReplaceMessage(db, change.key, generation, *rows[i]);
-    }
-    return code;
-  };
-  if (const int code = replace(change.row.generation, change.replaced); code != SQLITE_OK) {
+  if (const int code = WriteRareColumns(db, change); code != SQLITE_OK) return code;
+  if (const int code = EraseRows(db, change); code != SQLITE_OK) return code;
+  if (const int code = ReplaceRows(db, change.key, change.row.generation, change.replaced);
+      code != SQLITE_OK) {
     return code;
   }
-  if (const int code = replace(change.row.content_generation, change.replaced_contents);
+  if (const int code =
+          ReplaceRows(db, change.key, change.row.content_generation, change.replaced_contents);
       code != SQLITE_OK) {
     return code;
   }
   if (const int code = InsertMessages(db, change, outcome); code != SQLITE_OK) return code;
   if (const int code = WriteBlocksAndJobs(db, change); code != SQLITE_OK) return code;
-  for (const RequestRecord& request : change.requests) {
-    if (const int code = InsertRequest(db, change.key, request); code != SQLITE_OK) {
-      if (code == SQLITE_CONSTRAINT_PRIMARYKEY) outcome = CommitOutcome::kRequestIdTaken;
-      return code;
-    }
-  }
+  if (const int code = InsertRequests(db, change, outcome); code != SQLITE_OK) return code;
   for (const Garbage& garbage : change.garbage) {
     if (const int code = InsertGarbage(db, change.key, garbage); code != SQLITE_OK) return code;
   }
