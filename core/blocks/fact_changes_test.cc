@@ -333,80 +333,102 @@ TEST(EditFactTest, NobodyIsTrustedMoreThanTheServerSays) {
 
 // Whatever models answer and callers change: a fact that was known is known afterwards or in the
 // history; no two facts have one id; what is written is read back.
-TEST(FactChangesPropertyTest, LosesNothing) {
-  for (unsigned seed = 1; seed <= 60; ++seed) {
-    std::mt19937 random(seed);
-    FactState state;
-    std::set<std::pair<std::int64_t, std::string>> ever;
-    for (int step = 0; step < 25; ++step) {
-      std::vector<AnsweredFact> answer;
-      for (std::size_t left = random() % 5; left > 0; --left) {
-        AnsweredFact fact = Answered("fact ,\"history\":[ " + std::to_string(random() % 30));
-        for (auto* numbers : {&fact.evidence, &fact.replaces, &fact.from}) {
-          for (std::size_t n = random() % 3; n > 0; --n) {
-            numbers->push_back(static_cast<std::int64_t>(random() % 40));
-          }
+class FactChangesPropertyTest : public testing::TestWithParam<unsigned> {
+ protected:
+  using Said = std::set<std::pair<std::int64_t, std::string>>;
+
+  std::vector<AnsweredFact> Answer() {
+    std::vector<AnsweredFact> answer;
+    for (std::size_t left = random_() % 5; left > 0; --left) {
+      AnsweredFact fact = Answered("fact ,\"history\":[ " + std::to_string(random_() % 30));
+      for (auto* numbers : {&fact.evidence, &fact.replaces, &fact.from}) {
+        for (std::size_t n = random_() % 3; n > 0; --n) {
+          numbers->push_back(static_cast<std::int64_t>(random_() % 40));
         }
-        answer.push_back(std::move(fact));
       }
-      const FactJob job{"j" + std::to_string(step), step};
-      const std::int64_t some_id =
-          state.facts.empty() ? 99 : state.facts[random() % state.facts.size()].id;
-      FactEdit edit;
-      edit.fact_id = some_id;
-      edit.text = "by hand " + std::to_string(random() % 10);
-      switch (random() % 8) {
-        case 0:
-          Condense(state, answer, job);
-          break;
-        case 1:
-          Evict(state, 5 + random() % 10, job);
-          break;
-        case 2:
-          if (!state.history.empty()) {
-            const std::size_t i = random() % state.history.size();
-            EXPECT_TRUE(UndoChange(state, state.history[i].change, job).ok());
-          }
-          break;
-        case 3:
-        case 4:
-        case 5: {
-          edit.kind = static_cast<FactEdit::Kind>(random() % 3);
-          const auto edited = EditFact(state, edit, 20, {"", step, "token:ann"});
-          if (edited.ok() && random() % 3 == 0) {
-            EXPECT_TRUE(UndoChange(state, edited->change, job).ok());
-          }
-          break;
-        }
-        default:
-          TakeIn(state, answer, kSources, job);
-      }
-      std::set<std::pair<std::int64_t, std::string>> now;
-      for (const PastFact& past : state.history) now.emplace(past.fact.id, past.fact.text);
-      std::set<std::int64_t> current;
-      for (const Fact& fact : state.facts) {
-        EXPECT_TRUE(current.insert(fact.id).second) << "twice: " << fact.id;
-        now.emplace(fact.id, fact.text);
-        EXPECT_LE(fact.evidence.size(), kMaxEvidence);
-        EXPECT_TRUE(fact.trust >= 0 && fact.trust <= 1);
-      }
-      if (state.history.size() < kMaxPastFacts) {
-        for (const auto& fact : ever) {
-          ASSERT_EQ(now.count(fact), 1U)
-              << "seed " << seed << " step " << step << " lost " << fact.second;
-        }
-        ever = now;
-      } else {
-        ever.clear();
-        for (const Fact& fact : state.facts) ever.emplace(fact.id, fact.text);
-      }
-      ASSERT_EQ(FactState::FromJson(state.ToJson()).value(), state);
-      FactState bare = state;
-      bare.history.clear();
-      ASSERT_EQ(FactState::FromJson(WithoutHistory(state.ToJson())).value(), bare);
+      answer.push_back(std::move(fact));
+    }
+    return answer;
+  }
+
+  void EditSome(int step) {
+    FactEdit edit;
+    edit.kind = static_cast<FactEdit::Kind>(random_() % 3);
+    edit.fact_id = state_.facts.empty() ? 99 : state_.facts[random_() % state_.facts.size()].id;
+    edit.text = "by hand " + std::to_string(random_() % 10);
+    const auto edited = EditFact(state_, edit, 20, {"", step, "token:ann"});
+    if (edited.ok() && random_() % 3 == 0) {
+      EXPECT_TRUE(UndoChange(state_, edited->change, {"j", step}).ok());
+    }
+  }
+
+  void UndoSome(const FactJob& job) {
+    if (state_.history.empty()) return;
+    const std::size_t i = random_() % state_.history.size();
+    EXPECT_TRUE(UndoChange(state_, state_.history[i].change, job).ok());
+  }
+
+  void ChangeSomehow(int step) {
+    const FactJob job{"j" + std::to_string(step), step};
+    switch (random_() % 8) {
+      case 0:
+        Condense(state_, Answer(), job);
+        break;
+      case 1:
+        Evict(state_, 5 + random_() % 10, job);
+        break;
+      case 2:
+        UndoSome(job);
+        break;
+      case 3:
+      case 4:
+      case 5:
+        EditSome(step);
+        break;
+      default:
+        TakeIn(state_, Answer(), kSources, job);
+    }
+  }
+
+  // All that is said, or was.
+  Said Check() const {
+    Said said;
+    for (const PastFact& past : state_.history) said.emplace(past.fact.id, past.fact.text);
+    std::set<std::int64_t> current;
+    for (const Fact& fact : state_.facts) {
+      EXPECT_TRUE(current.insert(fact.id).second) << "twice: " << fact.id;
+      said.emplace(fact.id, fact.text);
+      EXPECT_LE(fact.evidence.size(), kMaxEvidence);
+      EXPECT_TRUE(fact.trust >= 0 && fact.trust <= 1);
+    }
+    EXPECT_EQ(FactState::FromJson(state_.ToJson()).value(), state_);
+    FactState bare = state_;
+    bare.history.clear();
+    EXPECT_EQ(FactState::FromJson(WithoutHistory(state_.ToJson())).value(), bare);
+    return said;
+  }
+
+  std::mt19937 random_{GetParam()};
+  FactState state_;
+};
+
+TEST_P(FactChangesPropertyTest, LosesNothing) {
+  Said ever;
+  for (int step = 0; step < 25 && !HasFailure(); ++step) {
+    SCOPED_TRACE(step);
+    ChangeSomehow(step);
+    const Said now = Check();
+    if (state_.history.size() < kMaxPastFacts) {
+      EXPECT_TRUE(std::includes(now.begin(), now.end(), ever.begin(), ever.end())) << "lost a fact";
+      ever = now;
+    } else {
+      ever.clear();
+      for (const Fact& fact : state_.facts) ever.emplace(fact.id, fact.text);
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Seeds, FactChangesPropertyTest, testing::Range(1U, 61U));
 
 }  // namespace
 }  // namespace memoryd

@@ -8,6 +8,8 @@
 #include <random>
 #include <string>
 #include <utility>
+#include <iterator>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,94 +34,90 @@ using Texts = std::vector<std::string>;
 // in Lisbon.</fact></facts>", and `!` for something else in that form that nobody said.
 struct Habit {
   const char* name;
-  std::string answer;
-  std::string finish_reason;
+  std::string_view answer;
+  std::string_view finish_reason;
   // Whether `%` is stored; otherwise nothing is.
   bool stored;
 };
 
-const std::vector<Habit>& Habits() {
-  static const std::vector<Habit> habits = {
-      {"Plain", "%", "stop", true},
-      {"NoFinishReason", "%", "", true},
-      {"UnknownFinishReason", "%", "eos", true},
-      {"ClosedThink", "<think>\n!\n</think>\n\n%", "stop", true},
-      {"EmptyThink", "<think>\n\n</think>\n\n%", "stop", true},
-      {"ThinkOnOneLine", "<think>!</think>%", "stop", true},
-      {"Thinking", "<thinking>!</thinking>\n%", "stop", true},
-      {"Reasoning", "<reasoning>\n!\n</reasoning>\n%", "stop", true},
-      {"Thought", "<thought>!</thought>\n%", "stop", true},
-      {"Scratchpad", "<scratchpad>\n!\n</scratchpad>\n%", "stop", true},
-      {"Reflection", "<reflection>!</reflection>\n%", "stop", true},
-      {"Analysis", "<analysis>\n!\n</analysis>\n%", "stop", true},
-      {"Capitals", "<THINK>!</Think>\n%", "stop", true},
-      {"Prefix", "<seed:think>!</seed:think>\n%", "stop", true},
-      {"Attributes", "<think duration=\"3s\" model='x'>\n!\n</think>\n%", "stop", true},
-      {"SelfClosing", "<think/>%", "stop", true},
-      {"SpacesInTag", "< think >\n!\n</ think >\n%", "stop", true},
-      {"OnlyClosed", "Okay. !\n</think>\n\n%", "stop", true},
-      {"OnlyClosedMidLine", "Okay. ! Nobody said so.</think>%", "stop", true},
-      {"OnlyClosedTwice", "!\n</think>\n!\n</think>\n%", "stop", true},
-      {"Nested", "<think>\n<think>!</think>\n!\n</think>\n%", "stop", true},
-      {"TwoThoughts", "<think>!</think>\n<think>!</think>\n%", "stop", true},
-      {"ThoughtBehind", "%\n<think>\n!\n</think>", "stop", true},
-      {"OpenBehind", "%\n<think>\n!", "stop", true},
-      {"FenceInThought", "<think>\n```xml\n!\n```\n</think>\n%", "stop", true},
-      {"OpenFenceInThought", "<think>\n```xml\n!\n</think>\n```xml\n%\n```", "stop", true},
-      {"OpenFenceOnlyClosed", "```xml\n!\n</think>\n```xml\n%\n```", "stop", true},
-      {"ThoughtInFence", "```\n<think>\n!\n</think>\n%\n```", "stop", true},
-      {"FenceBehindThought", "<think>\n!\n</think>\n```xml\n%\n```", "stop", true},
-      {"QuotedTagInThought", "<think>\nThe form has \"</think>\" in it. !\n</think>\n%", "stop",
-       true},
-      {"CodeTagInThought", "<think>\nI end with `</think>`. !\n</think>\n%", "stop", true},
-      {"MistralBrackets", "[THINK]!\n[/THINK]%", "stop", true},
-      {"KimiBrackets", "\xE2\x97\x81think\xE2\x96\xB7!\xE2\x97\x81/think\xE2\x96\xB7%", "stop",
-       true},
-      {"OpenThinker", "<|begin_of_thought|>\n!\n<|end_of_thought|>\n%", "stop", true},
-      {"Cohere", "<|START_THINKING|>!<|END_THINKING|>%", "stop", true},
-      {"MedGemma", "<unused94>thought\n!<unused95>%", "stop", true},
-      {"Harmony",
-       "<|channel|>analysis<|message|>!<|end|><|start|>assistant<|channel|>final"
-       "<|message|>%<|return|>",
-       "stop", true},
-      {"HarmonyWithoutFinal", "<|channel|>analysis<|message|>!", "stop", false},
-      {"EndOfTurn", "%<|im_end|>", "stop", true},
-      {"NextTurn", "%<|im_end|>\n<|im_start|>user\n!<|im_end|>", "stop", true},
-      {"TurnBegins", "<|im_start|>assistant\n%", "stop", true},
-      {"LlamaEnd", "%<|eot_id|>", "stop", true},
-      {"GemmaEnd", "%<end_of_turn>\n!", "stop", true},
-      {"MistralEnd", "%</s>", "stop", true},
-      {"SpaceAround", "\n\n  %  \n\n", "stop", true},
-      {"OpenThink", "<think>\nOkay, what is worth keeping?\n!", "stop", false},
-      {"OpenThinkCut", "<think>\n!", "length", false},
-      {"OpenMistral", "[THINK]!", "stop", false},
-      {"ClosedNothing", "<think>\n!\n</think>", "stop", false},
-      {"OnlyClosedNothing", "!\n</think>\n", "stop", false},
-      {"Empty", "", "stop", false},
-      {"Space", " \n ", "stop", false},
-      {"Cut", "%", "length", false},
-      {"CutAnthropic", "%", "max_tokens", false},
-      {"CutGemini", "%", "MAX_TOKENS", false},
-      {"CutContext", "%", "model_context_window_exceeded", false},
-      {"Filtered", "%", "content_filter", false},
-      {"FilteredGemini", "%", "SAFETY", false},
-      {"Sorry", "I'm sorry, but I can't assist with that request.", "stop", false},
-      {"SorryCurly", "I\xE2\x80\x99m sorry, but I can\xE2\x80\x99t help with that.", "stop", false},
-      {"AsAnAi", "As an AI language model, I have no memory of conversations.", "stop", false},
-      {"CannotProvide", "I cannot provide a list from this conversation.", "stop", false},
-      {"SorryGerman", "Es tut mir leid, dabei kann ich nicht helfen.", "stop", false},
-      {"SorrySpanish", "Lo siento, no puedo ayudar con eso.", "stop", false},
-      {"SorryChinese",
-       "\xE6\x8A\xB1\xE6\xAD\x89\xEF\xBC\x8C\xE6\x88\x91\xE4\xB8\x8D\xE8\x83\xBD\xE3\x80\x82",
-       "stop", false},
-      {"SorryBehindThought", "<think>!</think>\nI'm sorry, I can't help with that.", "stop", false},
-      {"SorryInList", "- I'm sorry, but I can't assist with that.", "stop", false},
-      {"Nothing", "None.", "stop", false},
-  };
-  return habits;
-}
+constexpr Habit kHabits[] = {
+    {"Plain", "%", "stop", true},
+    {"NoFinishReason", "%", "", true},
+    {"UnknownFinishReason", "%", "eos", true},
+    {"ClosedThink", "<think>\n!\n</think>\n\n%", "stop", true},
+    {"EmptyThink", "<think>\n\n</think>\n\n%", "stop", true},
+    {"ThinkOnOneLine", "<think>!</think>%", "stop", true},
+    {"Thinking", "<thinking>!</thinking>\n%", "stop", true},
+    {"Reasoning", "<reasoning>\n!\n</reasoning>\n%", "stop", true},
+    {"Thought", "<thought>!</thought>\n%", "stop", true},
+    {"Scratchpad", "<scratchpad>\n!\n</scratchpad>\n%", "stop", true},
+    {"Reflection", "<reflection>!</reflection>\n%", "stop", true},
+    {"Analysis", "<analysis>\n!\n</analysis>\n%", "stop", true},
+    {"Capitals", "<THINK>!</Think>\n%", "stop", true},
+    {"Prefix", "<seed:think>!</seed:think>\n%", "stop", true},
+    {"Attributes", "<think duration=\"3s\" model='x'>\n!\n</think>\n%", "stop", true},
+    {"SelfClosing", "<think/>%", "stop", true},
+    {"SpacesInTag", "< think >\n!\n</ think >\n%", "stop", true},
+    {"OnlyClosed", "Okay. !\n</think>\n\n%", "stop", true},
+    {"OnlyClosedMidLine", "Okay. ! Nobody said so.</think>%", "stop", true},
+    {"OnlyClosedTwice", "!\n</think>\n!\n</think>\n%", "stop", true},
+    {"Nested", "<think>\n<think>!</think>\n!\n</think>\n%", "stop", true},
+    {"TwoThoughts", "<think>!</think>\n<think>!</think>\n%", "stop", true},
+    {"ThoughtBehind", "%\n<think>\n!\n</think>", "stop", true},
+    {"OpenBehind", "%\n<think>\n!", "stop", true},
+    {"FenceInThought", "<think>\n```xml\n!\n```\n</think>\n%", "stop", true},
+    {"OpenFenceInThought", "<think>\n```xml\n!\n</think>\n```xml\n%\n```", "stop", true},
+    {"OpenFenceOnlyClosed", "```xml\n!\n</think>\n```xml\n%\n```", "stop", true},
+    {"ThoughtInFence", "```\n<think>\n!\n</think>\n%\n```", "stop", true},
+    {"FenceBehindThought", "<think>\n!\n</think>\n```xml\n%\n```", "stop", true},
+    {"QuotedTagInThought", "<think>\nThe form has \"</think>\" in it. !\n</think>\n%", "stop",
+     true},
+    {"CodeTagInThought", "<think>\nI end with `</think>`. !\n</think>\n%", "stop", true},
+    {"MistralBrackets", "[THINK]!\n[/THINK]%", "stop", true},
+    {"KimiBrackets", "\xE2\x97\x81think\xE2\x96\xB7!\xE2\x97\x81/think\xE2\x96\xB7%", "stop", true},
+    {"OpenThinker", "<|begin_of_thought|>\n!\n<|end_of_thought|>\n%", "stop", true},
+    {"Cohere", "<|START_THINKING|>!<|END_THINKING|>%", "stop", true},
+    {"MedGemma", "<unused94>thought\n!<unused95>%", "stop", true},
+    {"Harmony",
+     "<|channel|>analysis<|message|>!<|end|><|start|>assistant<|channel|>final"
+     "<|message|>%<|return|>",
+     "stop", true},
+    {"HarmonyWithoutFinal", "<|channel|>analysis<|message|>!", "stop", false},
+    {"EndOfTurn", "%<|im_end|>", "stop", true},
+    {"NextTurn", "%<|im_end|>\n<|im_start|>user\n!<|im_end|>", "stop", true},
+    {"TurnBegins", "<|im_start|>assistant\n%", "stop", true},
+    {"LlamaEnd", "%<|eot_id|>", "stop", true},
+    {"GemmaEnd", "%<end_of_turn>\n!", "stop", true},
+    {"MistralEnd", "%</s>", "stop", true},
+    {"SpaceAround", "\n\n  %  \n\n", "stop", true},
+    {"OpenThink", "<think>\nOkay, what is worth keeping?\n!", "stop", false},
+    {"OpenThinkCut", "<think>\n!", "length", false},
+    {"OpenMistral", "[THINK]!", "stop", false},
+    {"ClosedNothing", "<think>\n!\n</think>", "stop", false},
+    {"OnlyClosedNothing", "!\n</think>\n", "stop", false},
+    {"Empty", "", "stop", false},
+    {"Space", " \n ", "stop", false},
+    {"Cut", "%", "length", false},
+    {"CutAnthropic", "%", "max_tokens", false},
+    {"CutGemini", "%", "MAX_TOKENS", false},
+    {"CutContext", "%", "model_context_window_exceeded", false},
+    {"Filtered", "%", "content_filter", false},
+    {"FilteredGemini", "%", "SAFETY", false},
+    {"Sorry", "I'm sorry, but I can't assist with that request.", "stop", false},
+    {"SorryCurly", "I\xE2\x80\x99m sorry, but I can\xE2\x80\x99t help with that.", "stop", false},
+    {"AsAnAi", "As an AI language model, I have no memory of conversations.", "stop", false},
+    {"CannotProvide", "I cannot provide a list from this conversation.", "stop", false},
+    {"SorryGerman", "Es tut mir leid, dabei kann ich nicht helfen.", "stop", false},
+    {"SorrySpanish", "Lo siento, no puedo ayudar con eso.", "stop", false},
+    {"SorryChinese",
+     "\xE6\x8A\xB1\xE6\xAD\x89\xEF\xBC\x8C\xE6\x88\x91\xE4\xB8\x8D\xE8\x83\xBD\xE3\x80\x82", "stop",
+     false},
+    {"SorryBehindThought", "<think>!</think>\nI'm sorry, I can't help with that.", "stop", false},
+    {"SorryInList", "- I'm sorry, but I can't assist with that.", "stop", false},
+    {"Nothing", "None.", "stop", false},
+};
 
-std::string Written(std::string answer, const std::string& said, const std::string& unsaid) {
+std::string Written(std::string_view answer, const std::string& said, const std::string& unsaid) {
   std::string text;
   for (const char c : answer) {
     if (c == '%') {
@@ -227,12 +225,12 @@ TEST_P(HabitsTest, EmbeddedAnswersHaveNoReasoning) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(OfRealModels, HabitsTest, testing::ValuesIn(Habits()),
+INSTANTIATE_TEST_SUITE_P(OfRealModels, HabitsTest, testing::ValuesIn(kHabits),
                          [](const testing::TestParamInfo<Habit>& habit) {
                            return std::string(habit.param.name);
                          });
 
-TEST(HabitsTableTest, HasSixtyRows) { EXPECT_GE(Habits().size(), 60U); }
+TEST(HabitsTableTest, HasSixtyRows) { EXPECT_GE(std::size(kHabits), 60U); }
 
 // Texts that only look like reasoning.
 TEST(WithoutReasoningTest, LeavesTagsThatAreText) {

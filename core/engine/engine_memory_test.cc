@@ -75,6 +75,61 @@ class EngineMemoryTest : public EngineTest {
     MustDo(NewWrite(commands::Put(), key, {{"user", std::string(bytes, 'x')}}));
     MustDo(NewWrite(commands::Put(), key, {{"user", "next"}}));
   }
+  // Answers every second call of a model.
+  void AnswerOrFail(const std::atomic<bool>& stopped) {
+    std::minstd_rand random(1);
+    while (!stopped) {
+      const auto call = models_.chat->TryTake();
+      if (!call.has_value()) {
+        std::this_thread::yield();
+      } else if (random() % 2 == 0) {
+        call->done(ChatReply{"a summary", Usage{1, 10, 2}});
+      } else {
+        call->done(absl::UnavailableError("it is away"));
+      }
+    }
+  }
+  static WriteRequest AnyWrite(const SessionKey& key, std::minstd_rand& random) {
+    WriteRequest write =
+        NewWrite(commands::Put(), key, {{"user", std::string(random() % 20'000, 'x')}});
+    switch (random() % 8) {
+      case 0:
+        return NewWrite(commands::DeleteSession(), key);
+      case 1:
+        return NewWrite(commands::Reset(), key);
+      case 2:
+        write.expected_revision = 1;
+        break;
+      case 3:
+        write.deadline = In(std::chrono::milliseconds(random() % 3));
+        break;
+      default:
+        SettingsOf(write) = WithSummary();
+    }
+    return write;
+  }
+  // The first two callers see to it that the store fails now and then.
+  void CallInAllWays(unsigned caller) {
+    std::minstd_rand random(caller + 1);
+    std::vector<std::future<WriteOutcome>> writes;
+    std::vector<std::future<absl::StatusOr<Context>>> gets;
+    for (int i = 0; i < 300; ++i) {
+      const SessionKey key =
+          Key("s" + std::to_string(random() % 6), random() % 3 == 0 ? "other" : "tenant");
+      if (caller == 0 && i % 16 == 0) {
+        store_->AnswerNext(CommitOutcome::kFailed, absl::UnavailableError("away"));
+      }
+      if (caller == 1 && i % 8 == 0) {
+        store_->FailReads(i % 16 == 0 ? absl::UnavailableError("away") : absl::OkStatus());
+      }
+      writes.push_back(Submit(AnyWrite(key, random)));
+      gets.push_back(
+          StartGet(*engine_, key, random() % 4 == 0 ? In(std::chrono::milliseconds(1)) : Far()));
+      if (random() % 32 == 0) engine_->ExpirePending();
+    }
+    for (auto& write : writes) Await(std::move(write));
+    for (auto& get : gets) Await(std::move(get)).status().IgnoreError();
+  }
   Job FirstJob(const SessionKey& key) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<std::vector<Job>>>>();
     auto future = promise->get_future();
@@ -259,60 +314,10 @@ TEST_F(EngineMemoryTest, AfterAnyMixOfCallsOnlyCachesAreCounted) {
   options.jobs.lease_time = std::chrono::milliseconds(900);
   Start(std::move(options));
   std::atomic<bool> stopped{false};
-  std::thread model([this, &stopped] {
-    std::minstd_rand random(1);
-    while (!stopped) {
-      const auto call = models_.chat->TryTake();
-      if (!call.has_value()) {
-        std::this_thread::yield();
-      } else if (random() % 2 == 0) {
-        call->done(ChatReply{"a summary", Usage{1, 10, 2}});
-      } else {
-        call->done(absl::UnavailableError("it is away"));
-      }
-    }
-  });
+  std::thread model([this, &stopped] { AnswerOrFail(stopped); });
   std::vector<std::thread> callers;
   for (unsigned seed = 0; seed < 4; ++seed) {
-    callers.emplace_back([this, seed] {
-      std::minstd_rand random(seed + 1);
-      std::vector<std::future<WriteOutcome>> writes;
-      std::vector<std::future<absl::StatusOr<Context>>> gets;
-      for (int i = 0; i < 300; ++i) {
-        const SessionKey key =
-            Key("s" + std::to_string(random() % 6), random() % 3 == 0 ? "other" : "tenant");
-        if (seed == 0 && i % 16 == 0) {
-          store_->AnswerNext(CommitOutcome::kFailed, absl::UnavailableError("away"));
-        }
-        if (seed == 1 && i % 8 == 0) {
-          store_->FailReads(i % 16 == 0 ? absl::UnavailableError("away") : absl::OkStatus());
-        }
-        WriteRequest write =
-            NewWrite(commands::Put(), key, {{"user", std::string(random() % 20'000, 'x')}});
-        switch (random() % 8) {
-          case 0:
-            write = NewWrite(commands::DeleteSession(), key);
-            break;
-          case 1:
-            write = NewWrite(commands::Reset(), key);
-            break;
-          case 2:
-            write.expected_revision = 1;
-            break;
-          case 3:
-            write.deadline = In(std::chrono::milliseconds(random() % 3));
-            break;
-          default:
-            SettingsOf(write) = WithSummary();
-        }
-        writes.push_back(Submit(std::move(write)));
-        gets.push_back(
-            StartGet(*engine_, key, random() % 4 == 0 ? In(std::chrono::milliseconds(1)) : Far()));
-        if (random() % 32 == 0) engine_->ExpirePending();
-      }
-      for (auto& write : writes) Await(std::move(write));
-      for (auto& get : gets) Await(std::move(get)).status().IgnoreError();
-    });
+    callers.emplace_back([this, seed] { CallInAllWays(seed); });
   }
   for (std::thread& caller : callers) caller.join();
   store_->FailReads(absl::OkStatus());

@@ -579,13 +579,10 @@ enum class Reach {
   kDue,      // By design, of all tenants: what is due, by the index of its time or state.
 };
 
-// Every read, by the plan that holds whatever it is asked: no other key range is touched, and no
-// row of another session read and dropped.
-TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
-  const TestDatabase database;
-  const auto store = database.Open();
+// Fills a store for ReadsTouchTheirSessionAlone; the generation that all of its rows have.
+std::string FillManySessions(const TestDatabase& database, Store& store) {
   const SessionChange change = CreateChange("s0", 0);
-  ASSERT_THAT(CommitOne(*store, change), Is(CommitOutcome::kCommitted));
+  EXPECT_THAT(CommitOne(store, change), Is(CommitOutcome::kCommitted));
   const std::string generation = std::to_string(static_cast<std::int64_t>(change.row.generation));
   // The same generation everywhere, so that only the session tells the rows apart. A hundred
   // sessions are of the tenant that is asked.
@@ -613,14 +610,39 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
       "1, 2, CASE WHEN n = 1 AND session < 's11' THEN 0 ELSE 1 END, 1, 1, 1, 1, 1, 0, 0, "
       "'', 0, 0, 0 FROM memoryd_sessions, generate_series(1, 5) n");
   database.Run("ANALYZE");
-  struct Call {
-    Query query;
-    std::string arguments;
-    Reach reach;
-    std::string index = {};  // Of what is due.
-  };
+  return generation;
+}
+
+struct ReadCall {
+  Query query;
+  std::string arguments;
+  Reach reach;
+  std::string index = {};  // Of what is due.
+};
+
+void ExpectIndexCondition(const std::string& line, Reach reach) {
+  switch (reach) {
+    case Reach::kSession:
+      EXPECT_THAT(line, AnyOf(HasSubstr("Index Cond: ((tenant = $1) AND (session = $2)"),
+                              HasSubstr("Index Cond: ((tenant = (k.tenant)::text) AND "
+                                        "(session = (k.session)::text)")));
+      break;
+    case Reach::kTenant:
+      EXPECT_THAT(line, HasSubstr("(tenant = $1)"));
+      break;
+    case Reach::kDue:
+      break;
+  }
+}
+
+// Every read, by the plan that holds whatever it is asked: no other key range is touched, and no
+// row of another session read and dropped.
+TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
+  const TestDatabase database;
+  const auto store = database.Open();
+  const std::string generation = FillManySessions(database, *store);
   const std::string key = "('t', 's50', " + generation;
-  const std::vector<Call> calls = {
+  const std::vector<ReadCall> calls = {
       {kLoadSession, "('t', 's50', 1000)", Reach::kSession},
       {kReadRange, key + ", 100, 400, 50, 1000000)", Reach::kSession},
       {kReadNewest, key + ", 100, 400, 50, 1000000)", Reach::kSession},
@@ -642,7 +664,7 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
       {kCountJobs, "", Reach::kDue, "memoryd_jobs_counted"},
   };
   database.Run("SET plan_cache_mode = force_generic_plan");
-  for (const Call& call : calls) {
+  for (const ReadCall& call : calls) {
     SCOPED_TRACE(call.query.name);
     database.Run(fmt::format("PREPARE {} AS {}", call.query.name, call.query.sql));
     std::string plan;
@@ -650,19 +672,7 @@ TEST(PostgresStoreTest, ReadsTouchTheirSessionAlone) {
              fmt::format("EXPLAIN (ANALYZE) EXECUTE {} {}", call.query.name, call.arguments))) {
       const std::string line = row[0].c_str();
       plan += line + "\n";
-      if (line.find("Index Cond:") == std::string::npos) continue;
-      switch (call.reach) {
-        case Reach::kSession:
-          EXPECT_THAT(line, AnyOf(HasSubstr("Index Cond: ((tenant = $1) AND (session = $2)"),
-                                  HasSubstr("Index Cond: ((tenant = (k.tenant)::text) AND "
-                                            "(session = (k.session)::text)")));
-          break;
-        case Reach::kTenant:
-          EXPECT_THAT(line, HasSubstr("(tenant = $1)"));
-          break;
-        case Reach::kDue:
-          break;
-      }
+      if (line.find("Index Cond:") != std::string::npos) ExpectIndexCondition(line, call.reach);
     }
     EXPECT_THAT(plan, HasSubstr("Index Cond:"));
     if (call.reach == Reach::kDue) {
