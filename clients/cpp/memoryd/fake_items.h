@@ -59,6 +59,13 @@ class FakeItems {
   absl::StatusOr<v1::ItemBatchOutcome> Do(const v1::ItemBatch& batch, absl::Time now);
   // Returns why the batch can't be stored; `space` may be null.
   static absl::Status Check(const v1::ItemBatch& batch, Namespace* space, absl::Time now);
+  // The answer that is kept of the batch, unless it was of another one.
+  static absl::StatusOr<v1::ItemBatchOutcome> Again(const Answered& known,
+                                                    const v1::ItemBatch& batch);
+  static v1::GetItemResponse Read(const v1::ItemGet& get, Namespace* space, absl::Time now);
+  // The items that `request` asks for, without regard to its page; `space` may be null.
+  static std::vector<v1::Item*> Sorted(const v1::ListItemsRequest& request, Namespace* space,
+                                       absl::Time now);
   v1::ItemWrite Store(const v1::ItemPut& put, const Path& path, Namespace& space, absl::Time now);
   Namespace& Made(const Path& path, absl::Time now);
   Namespace* Found(const Path& path);
