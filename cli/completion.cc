@@ -134,6 +134,7 @@ std::string BashCompletion(const CLI::App& app) {
   std::string cases;
   for (const Place& place : places) {
     std::vector<std::string> words;
+    words.reserve(place.words.size() + place.options.size());
     for (const Word& word : place.words) words.push_back(word.word);
     for (const Value& option : place.options) words.push_back("--" + option.option);
     cases += fmt::format("    {}) words={}{} ;;\n", QuotedForShell(place.path),
@@ -188,6 +189,7 @@ std::string ZshCompletion(const CLI::App& app) {
   std::string cases;
   for (const Place& place : places) {
     std::vector<std::string> choices;
+    choices.reserve(place.words.size() + place.options.size());
     for (const Word& word : place.words) choices.push_back(described(word.word, word.text));
     for (const Value& option : place.options) {
       choices.push_back(described("--" + option.option, option.text));

@@ -311,13 +311,14 @@ absl::Status Check(const Arguments& arguments) {
   return absl::OkStatus();
 }
 
+absl::Status ExportAll(Exporter& exporter) {
+  MEMORYD_ASSIGN_OR_RETURN(const int format, exporter.FormatOfAll());
+  MEMORYD_RETURN_IF_ERROR(exporter.Begin(format));
+  MEMORYD_RETURN_IF_ERROR(exporter.ExportAllSessions());
+  return format == kNamespacesFormat ? exporter.ExportNamespaces({}) : absl::OkStatus();
+}
+
 absl::Status ExportChosen(Exporter& exporter, const Arguments& arguments) {
-  if (arguments.all) {
-    MEMORYD_ASSIGN_OR_RETURN(const int format, exporter.FormatOfAll());
-    MEMORYD_RETURN_IF_ERROR(exporter.Begin(format));
-    MEMORYD_RETURN_IF_ERROR(exporter.ExportAllSessions());
-    return format == kNamespacesFormat ? exporter.ExportNamespaces({}) : absl::OkStatus();
-  }
   std::vector<std::string> prefix;
   if (!arguments.name_space.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(prefix, ParseNamespace(arguments.name_space));
@@ -340,7 +341,8 @@ absl::Status Export(Connection& connection, Printer& printer, const Arguments& a
   {
     // Lines that go to the terminal tell enough themselves.
     Exporter exporter(connection, *file, !arguments.output.empty() || printer.width() == 0);
-    MEMORYD_RETURN_IF_ERROR(ExportChosen(exporter, arguments));
+    MEMORYD_RETURN_IF_ERROR(arguments.all ? ExportAll(exporter)
+                                          : ExportChosen(exporter, arguments));
     MEMORYD_RETURN_IF_ERROR(exporter.End());
     counts = printer.json() ? exporter.Counts() : exporter.CountsForPeople();
   }

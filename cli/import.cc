@@ -192,20 +192,7 @@ class Importer {
       MEMORYD_ASSIGN_OR_RETURN(ExportLine line, lines.Next());
       format_ = lines.format();
       if (std::holds_alternative<ExportEnd>(line)) return EndOne();
-      if (auto* const session = std::get_if<v1::Session>(&line)) {
-        MEMORYD_RETURN_IF_ERROR(EndOne());
-        MEMORYD_ASSIGN_OR_RETURN(auto upload,
-                                 Open<SessionUpload>(&v1::SessionService::Stub::ImportSession));
-        open_ = std::make_unique<MadeSession>(std::move(upload), std::move(*session));
-      } else if (auto* const one = std::get_if<v1::Namespace>(&line)) {
-        MEMORYD_RETURN_IF_ERROR(EndOne());
-        MEMORYD_ASSIGN_OR_RETURN(auto upload,
-                                 Open<NamespaceUpload>(&v1::ItemService::Stub::ImportNamespace));
-        open_ = std::make_unique<MadeNamespace>(std::move(upload), std::move(*one));
-      } else {
-        // A line of neither has one of them above it: ExportLines sees to that.
-        open_->Take(std::move(line));
-      }
+      MEMORYD_RETURN_IF_ERROR(Take(std::move(line)));
       progress_.Show([&] { return fmt::format("line {}; {}", lines.number(), ForPeople()); });
     }
   }
@@ -224,6 +211,24 @@ class Importer {
   }
 
  private:
+  absl::Status Take(ExportLine line) {
+    if (auto* const session = std::get_if<v1::Session>(&line)) {
+      MEMORYD_RETURN_IF_ERROR(EndOne());
+      MEMORYD_ASSIGN_OR_RETURN(auto upload,
+                               Open<SessionUpload>(&v1::SessionService::Stub::ImportSession));
+      open_ = std::make_unique<MadeSession>(std::move(upload), std::move(*session));
+    } else if (auto* const one = std::get_if<v1::Namespace>(&line)) {
+      MEMORYD_RETURN_IF_ERROR(EndOne());
+      MEMORYD_ASSIGN_OR_RETURN(auto upload,
+                               Open<NamespaceUpload>(&v1::ItemService::Stub::ImportNamespace));
+      open_ = std::make_unique<MadeNamespace>(std::move(upload), std::move(*one));
+    } else {
+      // A line of neither has one of them above it: ExportLines sees to that.
+      open_->Take(std::move(line));
+    }
+    return absl::OkStatus();
+  }
+
   template <typename OneUpload, typename Method>
   absl::StatusOr<OneUpload> Open(Method method) {
     if (arguments_.dry_run) return OneUpload(nullptr);
