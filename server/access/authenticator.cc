@@ -51,6 +51,53 @@ absl::StatusOr<std::string_view> TokenOf(std::string_view authorization) {
   return authorization;
 }
 
+// What the grants of all credentials of a call come to. They outlive it.
+class GrantSum {
+ public:
+  void Take(const Grant& grant) {
+    if (first_ == nullptr) first_ = &grant;
+    disagree_ = disagree_ || grant.tenant != first_->tenant;
+    // One without a subject adds rights, and takes the other's bound away from none of them.
+    if (subject_.empty()) subject_ = grant.subject;
+    disagree_ = disagree_ || (!grant.subject.empty() && grant.subject != subject_);
+    rights_.Add(grant.rights);
+    trusted_worker_ = trusted_worker_ ||
+                      (grant.rights.Has(Right::kWorker) && !grant.untrusted && grant.roles.any());
+    if (grant.rights.Has(Right::kWrite)) TakeWriter(grant);
+  }
+
+  absl::StatusOr<Caller> ToCaller() && {
+    if (first_ == nullptr) return Unauthenticated();
+    if (disagree_) {
+      return Error(
+          absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE",
+          "the token and the names of the client certificate belong to different tenants, or "
+          "subjects; "
+          "present those of one");
+    }
+    return Caller{first_->tenant,  first_->principal,  rights_, roles_.value_or(Roles()), !trusted_,
+                  trusted_worker_, std::move(subject_)};
+  }
+
+ private:
+  void TakeWriter(const Grant& grant) {
+    trusted_ = trusted_ || !grant.untrusted;
+    if (roles_.has_value()) {
+      roles_->Add(grant.roles);
+    } else {
+      roles_ = grant.roles;
+    }
+  }
+
+  const Grant* first_ = nullptr;
+  Rights rights_;
+  std::optional<Roles> roles_;
+  bool trusted_ = false;
+  bool trusted_worker_ = false;
+  bool disagree_ = false;
+  std::string subject_;
+};
+
 }  // namespace
 
 absl::Status CheckRight(const Caller& caller, Right right) {
@@ -111,30 +158,7 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
     table = table_;
   }
   std::optional<Grant> signed_grant;
-  const Grant* first = nullptr;
-  Rights rights;
-  std::optional<Roles> roles;
-  bool trusted = false;
-  bool trusted_worker = false;
-  bool disagree = false;
-  std::string subject;
-  const auto take = [&](const Grant& grant) {
-    if (first == nullptr) first = &grant;
-    disagree = disagree || grant.tenant != first->tenant;
-    // One without a subject adds rights, and takes the other's bound away from none of them.
-    if (subject.empty()) subject = grant.subject;
-    disagree = disagree || (!grant.subject.empty() && grant.subject != subject);
-    rights.Add(grant.rights);
-    trusted_worker = trusted_worker ||
-                     (grant.rights.Has(Right::kWorker) && !grant.untrusted && grant.roles.any());
-    if (!grant.rights.Has(Right::kWrite)) return;
-    trusted = trusted || !grant.untrusted;
-    if (roles.has_value()) {
-      roles->Add(grant.roles);
-    } else {
-      roles = grant.roles;
-    }
-  };
+  GrantSum sum;
   const auto in_force = [this](const Grant* grant) {
     return grant != nullptr &&
            (grant->expires == absl::InfiniteFuture() || now_() < grant->expires);
@@ -150,21 +174,12 @@ absl::StatusOr<Caller> Authenticator::Authenticate(const Proof& proof) const {
       if (signed_grant.has_value()) grant = &*signed_grant;
     }
     if (!in_force(grant)) return Unauthenticated();
-    take(*grant);
+    sum.Take(*grant);
   }
   for (const std::string_view name : proof.certificate_names) {
-    if (const Grant* const grant = table->FindCertificate(name); in_force(grant)) take(*grant);
+    if (const Grant* const grant = table->FindCertificate(name); in_force(grant)) sum.Take(*grant);
   }
-  if (first == nullptr) return Unauthenticated();
-  if (disagree) {
-    return Error(
-        absl::StatusCode::kPermissionDenied, "CREDENTIALS_DISAGREE",
-        "the token and the names of the client certificate belong to different tenants, or "
-        "subjects; "
-        "present those of one");
-  }
-  return Caller{first->tenant,  first->principal,  rights, roles.value_or(Roles()), !trusted,
-                trusted_worker, std::move(subject)};
+  return std::move(sum).ToCaller();
 }
 
 }  // namespace memoryd

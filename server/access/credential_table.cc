@@ -77,78 +77,86 @@ class CredentialParser {
     return Bad(node.Mark().line, message);
   }
 
-  absl::Status ParseEntry(const YAML::Node& entry) {
-    if (!entry.IsMap()) return Bad(entry, "must be a map with tenant, rights and a credential");
+  // One credential while its keys are read.
+  struct Entry {
     Grant grant;
     Sha256Digest digest{};
     std::string certificate;
     std::string name;
+  };
+
+  absl::Status ParseEntry(const YAML::Node& node) {
+    if (!node.IsMap()) return Bad(node, "must be a map with tenant, rights and a credential");
+    Entry entry;
     std::set<std::string> keys;
-    for (const auto& pair : entry) {
+    for (const auto& pair : node) {
       const auto key = pair.first.as<std::string>();
-      const YAML::Node& value = pair.second;
       if (!keys.insert(key).second) return Bad(pair.first, fmt::format("{}: is given twice", key));
-      if (key == "rights") {
-        MEMORYD_RETURN_IF_ERROR(ParseRights(value, grant.rights));
-        continue;
-      }
-      if (key == "roles") {
-        MEMORYD_RETURN_IF_ERROR(ParseRoles(value, grant.roles));
-        continue;
-      }
-      if (!value.IsScalar()) return Bad(pair.first, fmt::format("{}: must be a single value", key));
-      const std::string& text = value.Scalar();
-      absl::Status status;
-      if (key == "tenant") {
-        status = CheckId(key, text, kMaxTenant);
-        grant.tenant = text;
-      } else if (key == "token_sha256") {
-        if (!ParseHex(text, digest)) {
-          return Bad(value,
-                     "token_sha256: must be 64 hexadecimal digits: the SHA-256 of the token");
-        }
-      } else if (key == "certificate") {
-        status = CheckId(key, text, kMaxCertificateName);
-        certificate = text;
-      } else if (key == "name") {
-        status = CheckId(key, text, kMaxIdBytes);
-        name = text;
-      } else if (key == "subject") {
-        status = CheckId(key, text, kMaxSubjectBytes);
-        if (!ShowsAllCharacters(text)) {
-          return Bad(value, "subject: must not hold characters that do not show");
-        }
-        grant.subject = text;
-      } else if (key == "untrusted") {
-        if (!YAML::convert<bool>::decode(value, grant.untrusted)) {
-          return Bad(value, "untrusted: must be true or false");
-        }
-      } else if (key == "expires") {
-        std::string error;
-        if (!absl::ParseTime(absl::RFC3339_full, text, &grant.expires, &error)) {
-          return Bad(value, "expires: must be a time such as 2030-01-31T00:00:00Z");
-        }
-      } else {
-        return Bad(pair.first, fmt::format("unknown key {}", key));
-      }
-      if (!status.ok()) return Bad(value, std::string(status.message()));
+      MEMORYD_RETURN_IF_ERROR(TakeKey(key, pair.first, pair.second, entry));
     }
     for (const char* key : {"tenant", "rights"}) {
-      if (!keys.contains(key)) return Bad(entry, fmt::format("{}: is missing", key));
+      if (!keys.contains(key)) return Bad(node, fmt::format("{}: is missing", key));
     }
     if (keys.contains("token_sha256") == keys.contains("certificate")) {
-      return Bad(entry, "give either token_sha256 or certificate");
+      return Bad(node, "give either token_sha256 or certificate");
     }
-    grant.principal = certificate.empty() ? "token:" + (name.empty() ? ShortHash(digest) : name)
-                                          : "certificate:" + (name.empty() ? certificate : name);
-    const bool added = certificate.empty()
-                           ? table_.tokens_.emplace(digest, std::move(grant)).second
-                           : table_.certificates_.emplace(certificate, std::move(grant)).second;
-    if (!added) {
-      return Bad(entry, fmt::format("{}: another entry of this file has the same",
-                                    certificate.empty() ? "token_sha256" : "certificate"));
+    return Add(node, std::move(entry));
+  }
+
+  absl::Status TakeKey(const std::string& key, const YAML::Node& key_node, const YAML::Node& value,
+                       Entry& entry) const {
+    if (key == "rights") return ParseRights(value, entry.grant.rights);
+    if (key == "roles") return ParseRoles(value, entry.grant.roles);
+    if (!value.IsScalar()) return Bad(key_node, fmt::format("{}: must be a single value", key));
+    if (key == "tenant") return TakeId(key, value, kMaxTenant, entry.grant.tenant);
+    if (key == "certificate") return TakeId(key, value, kMaxCertificateName, entry.certificate);
+    if (key == "name") return TakeId(key, value, kMaxIdBytes, entry.name);
+    if (key == "subject") {
+      if (!ShowsAllCharacters(value.Scalar())) {
+        return Bad(value, "subject: must not hold characters that do not show");
+      }
+      return TakeId(key, value, kMaxSubjectBytes, entry.grant.subject);
     }
+    if (key == "token_sha256") {
+      if (ParseHex(value.Scalar(), entry.digest)) return absl::OkStatus();
+      return Bad(value, "token_sha256: must be 64 hexadecimal digits: the SHA-256 of the token");
+    }
+    if (key == "untrusted") {
+      if (YAML::convert<bool>::decode(value, entry.grant.untrusted)) return absl::OkStatus();
+      return Bad(value, "untrusted: must be true or false");
+    }
+    if (key == "expires") {
+      std::string error;
+      if (absl::ParseTime(absl::RFC3339_full, value.Scalar(), &entry.grant.expires, &error)) {
+        return absl::OkStatus();
+      }
+      return Bad(value, "expires: must be a time such as 2030-01-31T00:00:00Z");
+    }
+    return Bad(key_node, fmt::format("unknown key {}", key));
+  }
+
+  absl::Status TakeId(const std::string& key, const YAML::Node& value, std::size_t most_bytes,
+                      std::string& id) const {
+    const absl::Status status = CheckId(key, value.Scalar(), most_bytes);
+    if (!status.ok()) return Bad(value, std::string(status.message()));
+    id = value.Scalar();
     return absl::OkStatus();
+  }
+
+  absl::Status Add(const YAML::Node& node, Entry entry) {
+    const bool is_token = entry.certificate.empty();
+    Grant& grant = entry.grant;
+    if (is_token) {
+      grant.principal = "token:" + (entry.name.empty() ? ShortHash(entry.digest) : entry.name);
+    } else {
+      grant.principal = "certificate:" + (entry.name.empty() ? entry.certificate : entry.name);
+    }
+    const bool added =
+        is_token ? table_.tokens_.emplace(entry.digest, std::move(grant)).second
+                 : table_.certificates_.emplace(entry.certificate, std::move(grant)).second;
+    if (added) return absl::OkStatus();
+    return Bad(node, fmt::format("{}: another entry of this file has the same",
+                                 is_token ? "token_sha256" : "certificate"));
   }
 
   absl::Status ParseRights(const YAML::Node& list, Rights& rights) const {

@@ -71,6 +71,25 @@ bool Has(cjose_header_t* header, const char* name) {
   return value != nullptr;
 }
 
+// Empty for what may be the key of one who only verifies.
+std::string_view WhyNoVerifiersKey(const Json& key) {
+  if (!key.is_object()) return "must be an object";
+  if (StringOf(key, "kty") == "oct") {
+    return "is symmetric: who can check its tokens could make them; use RSA or EC";
+  }
+  if (key.contains("d")) return "is a private key: only its public part belongs here";
+  return {};
+}
+
+// Empty for a size that is taken.
+std::string WrongSize(cjose_jwk_t* key) {
+  cjose_err error;
+  if (cjose_jwk_get_kty(key, &error) != CJOSE_JWK_KTY_RSA) return {};
+  const std::size_t bits = cjose_jwk_get_keysize(key, &error);
+  if (bits >= kMinRsaBits && bits <= kMaxRsaBits) return {};
+  return fmt::format("has {} bits; {} to {} are taken", bits, kMinRsaBits, kMaxRsaBits);
+}
+
 }  // namespace
 
 void JwtKeys::ReleaseKey::operator()(_cjose_jwk_int* key) const { cjose_jwk_release(key); }
@@ -93,11 +112,7 @@ absl::StatusOr<JwtKeys> JwtKeys::Parse(const std::string& json, const std::strin
     const auto bad_key = [&bad, i](std::string_view message) {
       return bad(fmt::format("keys[{}]: {}", i, message));
     };
-    if (!key.is_object()) return bad_key("must be an object");
-    if (StringOf(key, "kty") == "oct") {
-      return bad_key("is symmetric: who can check its tokens could make them; use RSA or EC");
-    }
-    if (key.contains("d")) return bad_key("is a private key: only its public part belongs here");
+    if (const std::string_view why = WhyNoVerifiersKey(key); !why.empty()) return bad_key(why);
     if (key.contains("use") && StringOf(key, "use") != "sig") continue;
     Key taken;
     taken.algorithms = AlgorithmsOf(key);
@@ -111,13 +126,7 @@ absl::StatusOr<JwtKeys> JwtKeys::Parse(const std::string& json, const std::strin
     cjose_err error;
     taken.jwk.reset(cjose_jwk_import(text.data(), text.size(), &error));
     if (taken.jwk == nullptr) return bad_key("can't be read as a public key");
-    if (cjose_jwk_get_kty(taken.jwk.get(), &error) == CJOSE_JWK_KTY_RSA) {
-      const std::size_t bits = cjose_jwk_get_keysize(taken.jwk.get(), &error);
-      if (bits < kMinRsaBits || bits > kMaxRsaBits) {
-        return bad_key(
-            fmt::format("has {} bits; {} to {} are taken", bits, kMinRsaBits, kMaxRsaBits));
-      }
-    }
+    if (const std::string why = WrongSize(taken.jwk.get()); !why.empty()) return bad_key(why);
     keys.keys_.push_back(std::move(taken));
   }
   if (keys.keys_.empty()) return bad("has no RSA or EC key for signatures");

@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <iterator>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -29,77 +31,97 @@ absl::Status Bad(const std::string& path, const YAML::Node& node, std::string_vi
       OnOneLine(fmt::format("{}:{}: tenants: {}", path, line < 0 ? 1 : line + 1, message)));
 }
 
-constexpr std::string_view kTemplates = "templates";
+using Exception = TenantLimitTable::Exception;
 
-absl::StatusOr<std::pair<std::string, TenantLimitTable::Exception>> ParseTenant(
-    const YAML::Node& entry, const std::string& path) {
+// Sets one limit, or returns what is wrong with its value.
+using ParseLimit = std::string (*)(const std::string& value, Exception& exception);
+
+template <auto kLimit, std::int64_t kMost>
+std::string ParseNumber(const std::string& value, Exception& exception) {
+  auto& limit = (exception.*kLimit).emplace();
+  using Number = std::remove_reference_t<decltype(limit)>;
+  return ParseInt(value, Number{0}, Number{kMost}, limit);
+}
+
+std::string ParseRefreshOnRead(const std::string& value, Exception& exception) {
+  return ParseBool(value, exception.refresh_on_read.emplace());
+}
+
+std::string TakeDefaultTemplate(const std::string& value, Exception& exception) {
+  exception.default_template = value;
+  return {};
+}
+
+struct LimitKey {
+  std::string_view key;
+  ParseLimit parse;
+};
+
+constexpr LimitKey kLimitKeys[] = {
+    {"calls_per_second", &ParseNumber<&Exception::calls_per_second, kMaxTenantLimit>},
+    {"calls_in_flight", &ParseNumber<&Exception::calls_in_flight, kMaxTenantLimit>},
+    {"sessions", &ParseNumber<&Exception::sessions, kMaxTenantQuota>},
+    {"messages", &ParseNumber<&Exception::messages, kMaxTenantQuota>},
+    {"mib", &ParseNumber<&Exception::mib, kMaxTenantQuota>},
+    {"session_ttl_s", &ParseNumber<&Exception::session_ttl_s, kMaxTtlSeconds>},
+    {"refresh_on_read", &ParseRefreshOnRead},
+    {"keep_messages", &ParseNumber<&Exception::keep_messages, kMaxTenantQuota>},
+    {"keep_bytes", &ParseNumber<&Exception::keep_bytes, kMaxTenantQuota>},
+    {"message_ttl_s", &ParseNumber<&Exception::message_ttl_s, kMaxTtlSeconds>},
+    {"model_tokens_per_day", &ParseNumber<&Exception::model_tokens_per_day, kMaxTenantQuota>},
+    {"model_calls_per_day", &ParseNumber<&Exception::model_calls_per_day, kMaxTenantQuota>},
+    {"default_template", &TakeDefaultTemplate},
+};
+
+absl::StatusOr<std::vector<std::string>> ParseTemplates(const YAML::Node& list,
+                                                        const std::string& path) {
+  constexpr std::string_view kExpected = "templates: must be a list of names";
+  if (!list.IsSequence()) return Bad(path, list, kExpected);
+  std::vector<std::string> names;
+  for (const YAML::Node& item : list) {
+    if (!item.IsScalar() || item.Scalar().empty()) return Bad(path, item, kExpected);
+    names.push_back(item.Scalar());
+  }
+  return names;
+}
+
+// Takes `value`, which stands under `key`.
+absl::Status TakeKey(const YAML::Node& key, const YAML::Node& value, const std::string& path,
+                     std::string& name, Exception& exception) {
+  const std::string& word = key.Scalar();
+  if (word == "templates") {
+    MEMORYD_ASSIGN_OR_RETURN(exception.templates, ParseTemplates(value, path));
+    return absl::OkStatus();
+  }
+  if (!value.IsScalar()) return Bad(path, key, fmt::format("{}: must be a single value", word));
+  if (word == "name") {
+    const absl::Status status = CheckId(word, value.Scalar(), kMaxTenant);
+    if (!status.ok()) return Bad(path, value, std::string(status.message()));
+    name = value.Scalar();
+    return absl::OkStatus();
+  }
+  const auto* const known = std::ranges::find(kLimitKeys, word, &LimitKey::key);
+  if (known == std::end(kLimitKeys)) return Bad(path, key, fmt::format("unknown key {}", word));
+  const std::string error = known->parse(value.Scalar(), exception);
+  if (!error.empty()) return Bad(path, value, fmt::format("{}: {}", word, error));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::pair<std::string, Exception>> ParseTenant(const YAML::Node& entry,
+                                                              const std::string& path) {
   if (!entry.IsMap()) return Bad(path, entry, "must be a list of maps with name and limits");
   std::string name;
-  TenantLimitTable::Exception exception;
+  Exception exception;
   std::set<std::string> keys;
   for (const auto& pair : entry) {
     if (!pair.first.IsScalar()) return Bad(path, pair.first, "a key must be a text");
-    const std::string& key = pair.first.Scalar();
-    if (!keys.insert(key).second) {
+    if (const std::string& key = pair.first.Scalar(); !keys.insert(key).second) {
       return Bad(path, pair.first, fmt::format("{}: is given twice", key));
     }
-    if (key == kTemplates) {
-      if (!pair.second.IsSequence()) {
-        return Bad(path, pair.second, fmt::format("{}: must be a list of names", key));
-      }
-      exception.templates.emplace();
-      for (const YAML::Node& item : pair.second) {
-        if (!item.IsScalar() || item.Scalar().empty()) {
-          return Bad(path, item, fmt::format("{}: must be a list of names", key));
-        }
-        exception.templates->push_back(item.Scalar());
-      }
-      continue;
-    }
-    if (!pair.second.IsScalar()) {
-      return Bad(path, pair.first, fmt::format("{}: must be a single value", key));
-    }
-    const std::string& value = pair.second.Scalar();
-    std::string error;
-    if (key == "name") {
-      const absl::Status status = CheckId(key, value, kMaxTenant);
-      if (!status.ok()) return Bad(path, pair.second, std::string(status.message()));
-      name = value;
-    } else if (key == "calls_per_second") {
-      error = ParseInt(value, 0, kMaxTenantLimit, exception.calls_per_second.emplace());
-    } else if (key == "calls_in_flight") {
-      error = ParseInt(value, 0, kMaxTenantLimit, exception.calls_in_flight.emplace());
-    } else if (key == "sessions") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.sessions.emplace());
-    } else if (key == "messages") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.messages.emplace());
-    } else if (key == "mib") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.mib.emplace());
-    } else if (key == "session_ttl_s") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.session_ttl_s.emplace());
-    } else if (key == "refresh_on_read") {
-      error = ParseBool(value, exception.refresh_on_read.emplace());
-    } else if (key == "keep_messages") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_messages.emplace());
-    } else if (key == "keep_bytes") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota, exception.keep_bytes.emplace());
-    } else if (key == "message_ttl_s") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTtlSeconds, exception.message_ttl_s.emplace());
-    } else if (key == "model_tokens_per_day") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
-                       exception.model_tokens_per_day.emplace());
-    } else if (key == "model_calls_per_day") {
-      error = ParseInt(value, std::int64_t{0}, kMaxTenantQuota,
-                       exception.model_calls_per_day.emplace());
-    } else if (key == "default_template") {
-      exception.default_template = value;
-    } else {
-      return Bad(path, pair.first, fmt::format("unknown key {}", key));
-    }
-    if (!error.empty()) return Bad(path, pair.second, fmt::format("{}: {}", key, error));
+    MEMORYD_RETURN_IF_ERROR(TakeKey(pair.first, pair.second, path, name, exception));
   }
   if (!keys.contains("name")) return Bad(path, entry, "name: is missing");
-  return std::pair(std::move(name), exception);
+  return std::pair(std::move(name), std::move(exception));
 }
 
 }  // namespace
