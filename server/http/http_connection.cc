@@ -35,6 +35,14 @@ constexpr std::size_t kMostUnparsed = kToldHeaderBytes + kReadAtOnce;
 // The most bytes of a request that nobody reads any more.
 constexpr std::size_t kMostDropped = 64 << 20;
 
+HttpReply RefusalOf(RequestParser::State parsed) {
+  if (parsed != RequestParser::State::kTooLarge) {
+    return Refusal(400, MalformedHttp("the request is no HTTP/1.1"));
+  }
+  return Refusal(431, Error(absl::StatusCode::kResourceExhausted, "METADATA_TOO_LARGE",
+                            "the head of the request is too large; nothing was started"));
+}
+
 }  // namespace
 
 HttpConnection::HttpConnection(const HttpPort* port, ConnectionParts parts)
@@ -69,6 +77,25 @@ void HttpConnection::OnBytes(std::string_view bytes) {
 
 void HttpConnection::ParseMore() {
   if (std::exchange(parsing_, true)) return;
+  const bool is_parsed = ParseInput();
+  parsing_ = false;
+  if (!is_parsed) {
+    Close(ConnectionEnd::kProtocol);
+    return;
+  }
+  if (open() && state_ == State::kBody && call_ != nullptr) {
+    const std::shared_ptr<ConnectCall> call = call_;
+    call->BodyTaken();
+  }
+  if (!open()) return;
+  if (!HoldInput()) {
+    Close(ConnectionEnd::kTooManyOfOne);
+    return;
+  }
+  Touch();
+}
+
+bool HttpConnection::ParseInput() {
   while (open() && !in_.empty() && (state_ == State::kHead || state_ == State::kBody)) {
     if (parser_ == nullptr) {
       parser_ = std::make_unique<RequestParser>(
@@ -88,31 +115,13 @@ void HttpConnection::ParseMore() {
       if (call_ != nullptr) call_->EndOfRequest();
     } else if (parsed != RequestParser::State::kNeedsMore || in_.size() > kMostUnparsed) {
       // In a body: an answer may have left already.
-      if (state_ == State::kBody) {
-        parsing_ = false;
-        Close(ConnectionEnd::kProtocol);
-        return;
-      }
-      EndInput(
-          parsed == RequestParser::State::kTooLarge
-              ? Refusal(431, Error(absl::StatusCode::kResourceExhausted, "METADATA_TOO_LARGE",
-                                   "the head of the request is too large; nothing was started"))
-              : Refusal(400, MalformedHttp("the request is no HTTP/1.1")));
+      if (state_ == State::kBody) return false;
+      EndInput(RefusalOf(parsed));
     } else if (taken == 0) {
       break;
     }
   }
-  parsing_ = false;
-  if (open() && state_ == State::kBody && call_ != nullptr) {
-    const std::shared_ptr<ConnectCall> call = call_;
-    call->BodyTaken();
-  }
-  if (!open()) return;
-  if (!HoldInput()) {
-    Close(ConnectionEnd::kTooManyOfOne);
-    return;
-  }
-  Touch();
+  return true;
 }
 
 bool HttpConnection::HoldInput() {

@@ -67,6 +67,8 @@ class HttpConnection final : public SocketConnection, public ConnectCarrier {
   void OnClosed() override;
 
   void ParseMore();
+  // False when a body can't be parsed on.
+  bool ParseInput();
   // A head is complete.
   void BeginRequest();
   void StartCall(ConnectHead head, ConnectRequest request);
