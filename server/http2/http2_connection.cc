@@ -338,23 +338,26 @@ void Http2Connection::EndForFlood() {
   Close(ConnectionEnd::kFlood);
 }
 
-void Http2Connection::OnFlush() {
-  if (!open() || failed() || receiving_) return;
+bool Http2Connection::SendFrames() {
   bool writable = SendOut();
   while (writable && open()) {
     const std::uint8_t* bytes = nullptr;
     const ssize_t size = nghttp2_session_mem_send(session_, &bytes);
-    if (failed()) return;
+    if (failed()) return false;
     if (size < 0) {
       Close(flood_.flooded() ? ConnectionEnd::kFlood : ConnectionEnd::kProtocol);
-      return;
+      return false;
     }
     if (size == 0) break;
     out_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
     if (out_.size() - out_begin_ >= kMaxOut / 4) writable = SendOut();
   }
   if (writable && open()) SendOut();
-  if (!open()) return;
+  return open();
+}
+
+void Http2Connection::OnFlush() {
+  if (!open() || failed() || receiving_ || !SendFrames()) return;
   if (flood_.flooded()) {
     Close(ConnectionEnd::kFlood);
     return;
@@ -412,6 +415,16 @@ void Http2Connection::GiveToPot(std::int64_t bytes) {
   pot_bytes_ -= bytes;
 }
 
+bool Http2Connection::EndsByAge(Clock::time_point now) {
+  if (environment().max_age.count() <= 0) return false;
+  if (!going_away_ && now > started() + environment().max_age) {
+    OnShutdown();
+    age_ends_ = now + environment().max_age_grace;
+    return false;
+  }
+  return age_ends_ != Clock::time_point() && now > age_ends_;
+}
+
 void Http2Connection::OnTick(Clock::time_point now) {
   if ((!settled_ && now > started() + kSettle) ||
       (in_headers_ && now > header_since_ + kHeadersUnfinished)) {
@@ -438,14 +451,9 @@ void Http2Connection::OnTick(Clock::time_point now) {
     Touch();
   }
   if (going_away_ && now > noticed_at_ + kNoticeTime) NameLastCall();
-  if (environment().max_age.count() > 0) {
-    if (!going_away_ && now > started() + environment().max_age) {
-      OnShutdown();
-      age_ends_ = now + environment().max_age_grace;
-    } else if (age_ends_ != Clock::time_point() && now > age_ends_) {
-      Close(ConnectionEnd::kAge);
-      return;
-    }
+  if (EndsByAge(now)) {
+    Close(ConnectionEnd::kAge);
+    return;
   }
   std::vector<std::shared_ptr<Http2Call>> calls;
   calls.reserve(calls_.size());

@@ -60,7 +60,11 @@ class Http2Connection final : public SocketConnection {
   void Receive(std::string_view bytes);
   // False when the socket takes no more now, or is closed.
   bool SendOut();
+  // Sends what nghttp2 has, as far as the socket takes it. False when the connection ends by that.
+  bool SendFrames();
   void NameLastCall();
+  // Whether it is as old as it may get; tells the peer when that is soon.
+  bool EndsByAge(Clock::time_point now);
   // Counts something of no use; ends the connection when there is too much of it.
   void CountNuisance(double weight);
   void EndForFlood();

@@ -45,8 +45,7 @@ class IdleResetFilter {
       kept_[kept_size_++] = bytes[at++];
       begin = at;
       const std::string_view kept(kept_.data(), kept_size_);
-      const std::size_t needed =
-          kept_size_ >= kHeadBytes && IsReset(kept) ? kResetBytes : kHeadBytes;
+      const std::size_t needed = NeededFor(kept);
       if (kept_size_ < needed) continue;
       kept_size_ = 0;
       if (needed == kResetBytes && IsIdleReset(kept)) {
@@ -80,6 +79,11 @@ class IdleResetFilter {
   static unsigned char TypeOf(std::string_view head) { return static_cast<unsigned char>(head[3]); }
   static bool IsReset(std::string_view head) {
     return TypeOf(head) == kReset && LengthOf(head) == 4;
+  }
+
+  // How many bytes tell whether the frame that begins with `kept` is an idle reset.
+  static std::size_t NeededFor(std::string_view kept) {
+    return kept.size() >= kHeadBytes && IsReset(kept) ? kResetBytes : kHeadBytes;
   }
 
   bool IsIdleReset(std::string_view head) {
