@@ -158,10 +158,7 @@ v1::Retention ToProto(const Retention& retention) {
   return proto;
 }
 
-}  // namespace
-
-absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
-  SessionSettings settings;
+absl::Status TakeRules(const v1::SessionConfig& config, SessionSettings& settings) {
   if (!config.profile().empty()) {
     settings.profile = ParseProfile(config.profile());
     if (!settings.profile.has_value()) {
@@ -174,6 +171,10 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
       return InvalidField("config.policy", "must be fifo or buffer");
     }
   }
+  return absl::OkStatus();
+}
+
+void TakeCounting(const v1::SessionConfig& config, SessionSettings& settings) {
   if (!config.tokenizer().empty()) settings.tokenizer = config.tokenizer();
   if (config.has_token_limit()) settings.token_limit = config.token_limit();
   if (config.has_token_flush_size()) settings.token_flush_size = config.token_flush_size();
@@ -186,6 +187,9 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
   if (config.has_document_token_count()) {
     settings.document_token_count = config.document_token_count();
   }
+}
+
+absl::Status TakeMethods(const v1::SessionConfig& config, SessionSettings& settings) {
   switch (config.insert_method()) {
     case v1::INSERT_METHOD_UNSPECIFIED:
       break;
@@ -210,6 +214,10 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
     default:
       return InvalidField("config.feed", "is not a known value");
   }
+  return absl::OkStatus();
+}
+
+absl::Status TakeBlocks(const v1::SessionConfig& config, SessionSettings& settings) {
   if (static_cast<std::size_t>(config.blocks_size()) > kMaxBlocks) {
     return InvalidField("config.blocks", "at most 32 blocks");
   }
@@ -219,6 +227,30 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
                              FromBlock(FieldPath("config.blocks", i), config.blocks(i)));
     settings.blocks->push_back(std::move(block));
   }
+  return absl::OkStatus();
+}
+
+absl::Status TakeUserRoles(const v1::SessionConfig& config, SessionSettings& settings) {
+  if (config.user_roles_size() > kMaxUserRoles) {
+    return InvalidField("config.user_roles", fmt::format("at most {} roles", kMaxUserRoles));
+  }
+  if (config.user_roles_size() > 0) settings.user_roles.emplace();
+  for (int i = 0; i < config.user_roles_size(); ++i) {
+    MEMORYD_RETURN_IF_ERROR(
+        CheckId(FieldPath("config.user_roles", i), config.user_roles(i), kMaxRoleBytes));
+    settings.user_roles->push_back(config.user_roles(i));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
+  SessionSettings settings;
+  MEMORYD_RETURN_IF_ERROR(TakeRules(config, settings));
+  TakeCounting(config, settings);
+  MEMORYD_RETURN_IF_ERROR(TakeMethods(config, settings));
+  MEMORYD_RETURN_IF_ERROR(TakeBlocks(config, settings));
   MEMORYD_ASSIGN_OR_RETURN(settings.ranking, FromRetrieval(config.retrieval()));
   settings.retention = FromRetention(config.retention());
   if (config.has_subject()) {
@@ -233,15 +265,7 @@ absl::StatusOr<SessionSettings> FromProto(const v1::SessionConfig& config) {
     MEMORYD_RETURN_IF_ERROR(CheckTimeZone(settings));
   }
   if (config.has_cut_highest_first()) settings.cut_highest_first = config.cut_highest_first();
-  if (config.user_roles_size() > kMaxUserRoles) {
-    return InvalidField("config.user_roles", fmt::format("at most {} roles", kMaxUserRoles));
-  }
-  if (config.user_roles_size() > 0) settings.user_roles.emplace();
-  for (int i = 0; i < config.user_roles_size(); ++i) {
-    MEMORYD_RETURN_IF_ERROR(
-        CheckId(FieldPath("config.user_roles", i), config.user_roles(i), kMaxRoleBytes));
-    settings.user_roles->push_back(config.user_roles(i));
-  }
+  MEMORYD_RETURN_IF_ERROR(TakeUserRoles(config, settings));
   return settings;
 }
 
