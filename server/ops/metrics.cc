@@ -83,6 +83,8 @@ class Metrics final : public prometheus::Collectable {
   std::vector<MetricFamily> Collect() const override {
     MetricFamilies families;
     AddCalls(families);
+    AddRefusals(families);
+    AddBesideCalls(families);
     AddConnections(families);
     AddEngine(families);
     AddStore(families);
@@ -157,6 +159,10 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_rpc_in_flight", MetricType::Gauge,
            "Calls that have not been answered yet.")
         .Add(static_cast<double>(sources_.in_flight->count()));
+  }
+
+  void AddRefusals(MetricFamilies& families) const {
+    const CallStats& calls = *sources_.calls;
     const EngineStats& engine = sources_.engine->stats();
     Family rejected(families, "memoryd_admission_rejected_total", MetricType::Counter,
                     "Calls refused before anything was started.");
@@ -179,6 +185,9 @@ class Metrics final : public prometheus::Collectable {
     for (std::size_t i = 0; i < kAuthFailures.size(); ++i) {
       auth.Add(Number(calls.auth_failures(i)), {Label("reason", kAuthFailures[i])});
     }
+  }
+
+  void AddBesideCalls(MetricFamilies& families) const {
     if (const auto tls = sources_.tls == nullptr ? nullptr : sources_.tls->material()) {
       Family(families, "memoryd_tls_certificate_expiry_seconds", MetricType::Gauge,
              "When the server's certificate ends, in seconds since the epoch.")
@@ -207,7 +216,7 @@ class Metrics final : public prometheus::Collectable {
     }
     Family(families, "memoryd_request_replays_total", MetricType::Counter,
            "Writes answered with the stored reply to an earlier request.")
-        .Add(Number(engine.replays));
+        .Add(Number(sources_.engine->stats().replays));
   }
 
   void AddEngine(MetricFamilies& families) const {
