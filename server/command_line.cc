@@ -50,6 +50,21 @@ bool IsForeignVariable(std::string_view variable) {
          variable.starts_with("MEMORYD_SERVICE_");
 }
 
+absl::Status SetAll(const std::vector<SettingValue>& values, Config& config) {
+  for (std::size_t i = 0; i < SettingTable().size(); ++i) {
+    const Setting& setting = SettingTable()[i];
+    const SettingValue& value = values[i];
+    // --print-config could not show it.
+    if (!IsUtf8(value.text)) {
+      return InvalidSetting(fmt::format("{}: is not UTF-8 ({})", setting.name, value.origin));
+    }
+    if (const std::string error = setting.set(config, value.text); !error.empty()) {
+      return InvalidSetting(fmt::format("{}: {} ({})", setting.name, error, value.origin));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::map<std::string, std::string> MemorydEnvironment() {
@@ -151,6 +166,33 @@ struct CommandLineParser::Declared {
     return absl::OkStatus();
   }
 
+  // As SettingTable() has them. The lists that the file has besides go to `line`.
+  absl::StatusOr<std::vector<SettingValue>> Gather(
+      const std::map<std::string, std::string>& environment, CommandLine& line) const {
+    std::vector<SettingValue> values = defaults;
+    std::string file = given.file;
+    if (file.empty()) {
+      if (const auto found = environment.find("MEMORYD_CONFIG"); found != environment.end()) {
+        file = found->second;
+      }
+    }
+    if (!file.empty())
+      MEMORYD_RETURN_IF_ERROR(ReadConfigFile(file, values, line.config, line.settings));
+    for (const auto& [variable, value] : environment) {
+      if (IsForeignVariable(variable)) continue;
+      const auto known = by_variable.find(variable);
+      if (known == by_variable.end()) {
+        return InvalidSetting(fmt::format("unknown variable {}", variable));
+      }
+      values[known->second] = {value, variable};
+    }
+    for (std::size_t i = 0; i < SettingTable().size(); ++i) {
+      if (settings[i]->count() > 0) values[i] = {texts[i], FlagOf(SettingTable()[i])};
+    }
+    if (is_dev) MEMORYD_RETURN_IF_ERROR(TakeDevWords(values));
+    return values;
+  }
+
   // What `memoryd dev` understands beyond settings.
   absl::Status TakeDevWords(std::vector<SettingValue>& values) const {
     const std::span<const Setting> table = SettingTable();
@@ -237,40 +279,9 @@ absl::StatusOr<CommandLine> CommandLineParser::Parse(
     return line;
   }
 
-  std::vector<SettingValue> values = options_->defaults;
-  std::string& file = given.file;
-  if (file.empty()) {
-    if (const auto found = environment.find("MEMORYD_CONFIG"); found != environment.end()) {
-      file = found->second;
-    }
-  }
-  if (!file.empty())
-    MEMORYD_RETURN_IF_ERROR(ReadConfigFile(file, values, line.config, line.settings));
-  for (const auto& [variable, value] : environment) {
-    if (IsForeignVariable(variable)) continue;
-    const auto known = options_->by_variable.find(variable);
-    if (known == options_->by_variable.end()) {
-      return InvalidSetting(fmt::format("unknown variable {}", variable));
-    }
-    values[known->second] = {value, variable};
-  }
-  for (std::size_t i = 0; i < SettingTable().size(); ++i) {
-    if (options_->settings[i]->count() > 0) {
-      values[i] = {options_->texts[i], FlagOf(SettingTable()[i])};
-    }
-  }
-  if (options_->is_dev) MEMORYD_RETURN_IF_ERROR(options_->TakeDevWords(values));
-  for (std::size_t i = 0; i < SettingTable().size(); ++i) {
-    const Setting& setting = SettingTable()[i];
-    const SettingValue& value = values[i];
-    // --print-config could not show it.
-    if (!IsUtf8(value.text)) {
-      return InvalidSetting(fmt::format("{}: is not UTF-8 ({})", setting.name, value.origin));
-    }
-    if (const std::string error = setting.set(line.config, value.text); !error.empty()) {
-      return InvalidSetting(fmt::format("{}: {} ({})", setting.name, error, value.origin));
-    }
-  }
+  MEMORYD_ASSIGN_OR_RETURN(const std::vector<SettingValue> values,
+                           options_->Gather(environment, line));
+  MEMORYD_RETURN_IF_ERROR(SetAll(values, line.config));
   MEMORYD_RETURN_IF_ERROR(CheckConfig(line.config));
   if (options_->migrate != nullptr && options_->migrate->parsed()) {
     line.command = Command::kMigrate;

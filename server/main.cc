@@ -148,10 +148,28 @@ bool WantsCheckedJson(const std::vector<const char*>& words) {
   return has("--json") && has("--check-config");
 }
 
+int FailToParse(const absl::Status& why, const std::vector<const char*>& words,
+                const std::string& hint) {
+  const absl::Status error(why.code(), std::string(why.message()) + hint);
+  if (WantsCheckedJson(words)) Print(memoryd::CheckedJson(error, {}));
+  return Fail(2, error);
+}
+
 absl::Status CheckSettings(memoryd::Config& config) {
   MEMORYD_RETURN_IF_ERROR(memoryd::CheckTemplates(config));
   const memoryd::Log log(LogOptionsOf(config));
   return memoryd::Access::Open(config).status();
+}
+
+int TellChecked(memoryd::CommandLine& line) {
+  memoryd::UseZoneFiles(ZoneFiles(line.config));
+  const absl::Status status = CheckSettings(line.config);
+  if (line.json) {
+    Print(memoryd::CheckedJson(status, memoryd::UnguardedListeners(line.config)));
+  } else if (status.ok()) {
+    Print("the settings are valid\n");
+  }
+  return status.ok() ? 0 : Fail(2, status);
 }
 
 absl::Status Migrate(const memoryd::CommandLine& line, const sigset_t& stop,
@@ -162,6 +180,48 @@ absl::Status Migrate(const memoryd::CommandLine& line, const sigset_t& stop,
   Print(line.json ? memoryd::MigratedJson(info.kind, info.schema_version)
                   : fmt::format("the store's schema is {}\n", info.schema_version));
   return absl::OkStatus();
+}
+
+// `parse` reads the command line, the environment and the settings' file again.
+absl::Status MigrateOrServe(const memoryd::CommandLine& line, const memoryd::ReadAgain& parse,
+                            const memoryd::StopSignals& stop, bool is_dev) {
+  memoryd::Log log(LogOptionsOf(line.config));
+  memoryd::StartWatch start([is_dev](const std::string& step) {
+    // Also where dev logs warnings alone: somebody waits.
+    spdlog::log(is_dev ? spdlog::level::warn : spdlog::level::info, "still {}", step);
+  });
+  if (line.command == memoryd::Command::kMigrate) return Migrate(line, stop.drain, start);
+  const auto on_started = [&line, is_dev](const memoryd::Listening& listening) {
+    if (line.json) return Print(memoryd::ListeningJson(listening));
+    Print(memoryd::ListeningLines(listening));
+    if (is_dev) Print(memoryd::DevGreeting(line.config, listening));
+  };
+  const auto read_again = [&parse]() -> absl::StatusOr<memoryd::CommandLine> {
+    auto again = parse();
+    if (again.ok()) MEMORYD_RETURN_IF_ERROR(memoryd::CheckTemplates(again->config));
+    return again;
+  };
+  return memoryd::Serve(line, read_again, stop, log, start, on_started);
+}
+
+// Returns the process's exit code, when the work has ended or is stopped.
+int Work(memoryd::CommandLine& line, const memoryd::ReadAgain& parse,
+         const memoryd::StopSignals& stop, bool is_dev) {
+  // A caller that has gone ends no server; whoever reads what the others print ends them.
+  std::signal(SIGPIPE, SIG_IGN);
+  // Before the second thread: it changes the environment.
+  memoryd::UseZoneFiles(ZoneFiles(line.config));
+  memoryd::UseSystemCertificates();
+  absl::Status status = memoryd::CheckTemplates(line.config);
+  if (!status.ok()) return Fail(2, status);
+  status = CheckDescriptorLimit(line.config);
+  if (!status.ok()) return Fail(1, status);
+  status = MigrateOrServe(line, parse, stop, is_dev);
+  // A server that is stopped while it waits for its store has done what it was told; migrate has
+  // not.
+  const bool is_stopped = absl::IsCancelled(status) && line.command == memoryd::Command::kServe;
+  if (status.ok() || is_stopped) return 0;
+  return Fail(absl::IsInvalidArgument(status) ? 2 : 1, status);
 }
 
 // What the command line asks the server for; nullptr where it is a command's that does not serve.
@@ -203,9 +263,7 @@ int main(int argc, char** argv) {
   if (!line.ok()) {
     const std::string hint =
         absl::IsInvalidArgument(line.status()) && !is_dev ? memoryd::cli::HintFor(argc, argv) : "";
-    const absl::Status error(line.status().code(), std::string(line.status().message()) + hint);
-    if (WantsCheckedJson(words)) Print(memoryd::CheckedJson(error, {}));
-    return Fail(2, error);
+    return FailToParse(line.status(), words, hint);
   }
   if (is_named && line->command == memoryd::Command::kMigrate) {
     return Fail(
@@ -217,7 +275,6 @@ int main(int argc, char** argv) {
   RaiseDescriptorLimit();
   KeepLittleFreedMemory();
 
-  absl::Status status;
   switch (line->command) {
     case memoryd::Command::kHelp:
       return memoryd::cli::PrintHelp(std::string(command->word), ToldProgram());
@@ -229,49 +286,10 @@ int main(int argc, char** argv) {
       fmt::print("memoryd {}\n", memoryd::Version());
       return 0;
     case memoryd::Command::kCheckConfig:
-      memoryd::UseZoneFiles(ZoneFiles(line->config));
-      status = CheckSettings(line->config);
-      if (line->json) {
-        Print(memoryd::CheckedJson(status, memoryd::UnguardedListeners(line->config)));
-      } else if (status.ok()) {
-        Print("the settings are valid\n");
-      }
-      return status.ok() ? 0 : Fail(2, status);
+      return TellChecked(*line);
     case memoryd::Command::kMigrate:
-    case memoryd::Command::kServe: {
-      // A caller that has gone ends no server; whoever reads what the others print ends them.
-      std::signal(SIGPIPE, SIG_IGN);
-      // Before the second thread: it changes the environment.
-      memoryd::UseZoneFiles(ZoneFiles(line->config));
-      memoryd::UseSystemCertificates();
-      if (status = memoryd::CheckTemplates(line->config); !status.ok()) return Fail(2, status);
-      if (status = CheckDescriptorLimit(line->config); !status.ok()) return Fail(1, status);
-      memoryd::Log log(LogOptionsOf(line->config));
-      memoryd::StartWatch start([is_dev](const std::string& step) {
-        // Also where dev logs warnings alone: somebody waits.
-        spdlog::log(is_dev ? spdlog::level::warn : spdlog::level::info, "still {}", step);
-      });
-      if (line->command == memoryd::Command::kMigrate) {
-        status = Migrate(*line, stop.drain, start);
-        break;
-      }
-      const auto on_started = [&line, is_dev](const memoryd::Listening& listening) {
-        if (line->json) return Print(memoryd::ListeningJson(listening));
-        Print(memoryd::ListeningLines(listening));
-        if (is_dev) Print(memoryd::DevGreeting(line->config, listening));
-      };
-      const auto read_again = [&parse]() -> absl::StatusOr<memoryd::CommandLine> {
-        auto again = parse();
-        if (again.ok()) MEMORYD_RETURN_IF_ERROR(memoryd::CheckTemplates(again->config));
-        return again;
-      };
-      status = memoryd::Serve(*line, read_again, stop, log, start, on_started);
+    case memoryd::Command::kServe:
       break;
-    }
   }
-  // A server that is stopped while it waits for its store has done what it was told; migrate has
-  // not.
-  const bool is_stopped = absl::IsCancelled(status) && line->command == memoryd::Command::kServe;
-  if (status.ok() || is_stopped) return 0;
-  return Fail(absl::IsInvalidArgument(status) ? 2 : 1, status);
+  return Work(*line, parse, stop, is_dev);
 }
