@@ -264,20 +264,41 @@ TEST_F(WorkerServiceTest, AChatGoesThereAndBack) {
   EXPECT_EQ(stats_.ended(Method::kAttach, 0), 1u);
 }
 
-TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
-  Serve();
-  AgentStream agent(*stub_);
-  agent.Join();
-  Attached(1);
-  BlockSettings settings;
-  settings.name = "mentions";
-  settings.worker = "w";
-  CountedAnswers models;
-  const auto block = std::make_shared<const WorkerBlock>(
-      settings, ReadWorkerTraits(settings, "block", Profile::kDefault), &registry_, &models);
-  const auto usage = std::make_shared<UsageCount>();
-  const BlockSession session{{"default", "s"}, Profile::kDefault};
+// With a block of a worker that has attached.
+class WorkerBlockTest : public WorkerServiceTest {
+ protected:
+  void SetUp() override {
+    Serve();
+    agent_.emplace(*stub_);
+    agent_->Join();
+    Attached(1);
+    settings_.name = "mentions";
+    settings_.worker = "w";
+    block_ = std::make_shared<const WorkerBlock>(
+        settings_, ReadWorkerTraits(settings_, "block", Profile::kDefault), &registry_, &models_);
+  }
+  void TearDown() override {
+    block_.reset();
+    agent_.reset();
+    WorkerServiceTest::TearDown();
+  }
 
+  // To which a result can be added.
+  static v1::AttachRequest AnswerTo(const v1::WorkerCall& call) {
+    v1::AttachRequest answer;
+    answer.mutable_result()->set_call_id(call.call_id());
+    return answer;
+  }
+
+  std::optional<AgentStream> agent_;
+  BlockSettings settings_;
+  CountedAnswers models_;
+  std::shared_ptr<const WorkerBlock> block_;
+  const std::shared_ptr<UsageCount> usage_ = std::make_shared<UsageCount>();
+  const BlockSession session_{{"default", "s"}, Profile::kDefault};
+};
+
+TEST_F(WorkerBlockTest, TakesIn) {
   // As a stored message, with a field the core knows nothing of.
   v1::Message body;
   body.set_role("user");
@@ -289,7 +310,7 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   row.ingest_us = 3'000'000;
   row.body = body.SerializeAsString();
   FeedRequest feed;
-  feed.session = session;
+  feed.session = session_;
   feed.session.trace = std::make_shared<TraceContext>(
       TraceContext{"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "a=1"});
   feed.state.state = std::string("a\0b", 3);
@@ -297,12 +318,12 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   feed.job_id = "j";
   feed.attempt = 2;
   feed.deadline = Later();
-  feed.usage = usage;
+  feed.usage = usage_;
   std::promise<absl::StatusOr<FeedResult>> fed;
   const std::shared_ptr<const TraceContext> trace = feed.session.trace;
-  block->Feed(std::move(feed),
-              [&](absl::StatusOr<FeedResult> result) { fed.set_value(std::move(result)); });
-  v1::WorkerCall call = agent.HearCall();
+  block_->Feed(std::move(feed),
+               [&](absl::StatusOr<FeedResult> result) { fed.set_value(std::move(result)); });
+  const v1::WorkerCall call = agent_->HearCall();
   EXPECT_EQ(call.put().state(), std::string("a\0b", 3));
   EXPECT_EQ(call.put().attempt(), 2);
   EXPECT_EQ(call.traceparent(), trace->traceparent);
@@ -312,58 +333,71 @@ TEST_F(WorkerServiceTest, ABlockTakesInSaysAndShortens) {
   EXPECT_EQ(call.put().messages(0).position(), 9);
   EXPECT_EQ(call.put().messages(0).create_time().seconds(), 5);
   EXPECT_EQ(call.put().messages(0).text(), "Logan");
-  v1::AttachRequest answer;
-  answer.mutable_result()->set_call_id(call.call_id());
+  v1::AttachRequest answer = AnswerTo(call);
   answer.mutable_result()->mutable_put()->set_state(std::string("\xFF\0", 2));
   answer.mutable_result()->mutable_usage()->set_calls(2);
-  agent.Say(answer);
+  agent_->Say(answer);
   EXPECT_EQ(fed.get_future().get()->state, std::string("\xFF\0", 2));
-  EXPECT_EQ(models.Take(), "mentions j 2");
+  EXPECT_EQ(models_.Take(), "mentions j 2");
+  EXPECT_EQ(usage_->Total().calls, 2);
+}
 
+TEST_F(WorkerBlockTest, SaysWhatItKnows) {
+  Usage before;
+  before.calls = 2;
+  usage_->Add(before);
   RenderRequest render;
-  render.session = session;
+  render.session = session_;
   BlockMessage input;
   input.parts.role = "user";
   input.parts.parts.emplace_back().text = "input";
   render.messages.push_back(input);
   render.deadline = Later();
-  render.usage = usage;
+  render.usage = usage_;
   std::promise<absl::StatusOr<BlockContent>> rendered;
-  block->Render(render, [&](absl::StatusOr<BlockContent> c) { rendered.set_value(std::move(c)); });
-  call = agent.HearCall();
+  block_->Render(render, [&](absl::StatusOr<BlockContent> c) { rendered.set_value(std::move(c)); });
+  const v1::WorkerCall call = agent_->HearCall();
   EXPECT_EQ(call.get().messages(0).text(), "input");
   EXPECT_EQ(call.traceparent(), "");
   EXPECT_EQ(call.tracestate(), "");
-  answer.Clear();
-  answer.mutable_result()->set_call_id(call.call_id());
+  v1::AttachRequest answer = AnswerTo(call);
   v1::WorkerContent& said = *answer.mutable_result()->mutable_content();
   said.add_parts()->set_text("Logan was mentioned 3 times.");
   said.add_parts()->mutable_image()->set_url("http://x/y.png");
   said.add_messages()->set_role("system");
   said.mutable_messages(0)->set_text("before");
   answer.mutable_result()->mutable_usage()->set_calls(3);
-  agent.Say(answer);
+  agent_->Say(answer);
   const auto content = rendered.get_future().get();
   ASSERT_TRUE(content.ok()) << content.status();
-  EXPECT_EQ(models.Take(), "mentions  3");
-  EXPECT_EQ(usage->Total().calls, 5);
+  EXPECT_EQ(models_.Take(), "mentions  3");
+  EXPECT_EQ(usage_->Total().calls, 5);
   ASSERT_EQ(content->parts.size(), 2u);
   EXPECT_EQ(content->parts[0].text, "Logan was mentioned 3 times.");
   EXPECT_EQ(content->parts[1].kind, StoredPart::Kind::kImage);
   EXPECT_EQ(content->messages.at(0).parts.at(0).text, "before");
+}
 
+TEST_F(WorkerBlockTest, Shortens) {
+  BlockContent content;
+  content.parts.emplace_back().text = "Logan was mentioned 3 times.";
+  BlockPart& image = content.parts.emplace_back();
+  image.kind = StoredPart::Kind::kImage;
+  image.url = "http://x/y.png";
+  StoredMessage& message = content.messages.emplace_back();
+  message.role = "system";
+  message.parts.emplace_back().text = "before";
   std::promise<absl::StatusOr<BlockContent>> truncated;
-  registry_.Truncate({"w", "mentions", ""}, session, *content, 12, Later(),
+  registry_.Truncate({"w", "mentions", ""}, session_, content, 12, Later(),
                      [&](absl::StatusOr<BlockContent> c) { truncated.set_value(std::move(c)); });
-  call = agent.HearCall();
+  const v1::WorkerCall call = agent_->HearCall();
   EXPECT_EQ(call.truncate().token_count(), 12);
   EXPECT_EQ(call.truncate().content().parts(0).text(), "Logan was mentioned 3 times.");
   EXPECT_EQ(call.truncate().content().parts(1).image().url(), "http://x/y.png");
   EXPECT_EQ(call.truncate().content().messages(0).text(), "before");
-  answer.Clear();
-  answer.mutable_result()->set_call_id(call.call_id());
+  v1::AttachRequest answer = AnswerTo(call);
   answer.mutable_result()->mutable_content();
-  agent.Say(answer);
+  agent_->Say(answer);
   EXPECT_TRUE(truncated.get_future().get()->empty());
 }
 
@@ -481,6 +515,7 @@ TEST_F(WorkerServiceTest, AThousandCallsOverAPoolOfTwo) {
   }
   Attached(2);
   std::vector<std::future<absl::StatusOr<ChatReply>>> replies;
+  replies.reserve(kCalls);
   for (int i = 0; i < kCalls; ++i) replies.push_back(Complete(std::to_string(i)));
   for (int i = 0; i < kCalls; ++i) {
     const auto reply = replies[static_cast<std::size_t>(i)].get();
@@ -645,6 +680,7 @@ TEST_F(WorkerServiceTest, AWorkerThatDoesNotReadGetsNoMoreThanItsCalls) {
   // Beyond what the connection takes without being read.
   const std::string text(1 << 20, 'x');
   std::vector<std::future<absl::StatusOr<ChatReply>>> replies;
+  replies.reserve(40);
   for (int i = 0; i < 40; ++i) {
     replies.push_back(Complete(text, Clock::now() + std::chrono::milliseconds(200)));
   }

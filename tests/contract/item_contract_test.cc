@@ -241,6 +241,7 @@ TEST_P(ItemContractTest, AllVectorsOfANamespaceHaveOneSize) {
 // More values than a statement of PostgreSQL has parameters.
 TEST_P(ItemContractTest, ALargeBatchIsWrittenWhole) {
   std::vector<ItemWrite> writes;
+  writes.reserve(6'000);
   for (int i = 0; i < 6'000; ++i) writes.push_back(Put("key" + std::to_string(i)));
   writes.front().content->vector = {1.0F};
   writes.front().content->untrusted = true;
@@ -421,85 +422,81 @@ TEST_P(ItemContractTest, OneOfManyWritersWinsACondition) {
   EXPECT_EQ(Read("key")->content.value, "40");
 }
 
-// What a namespace holds, by the rules of item_store.h.
-struct Model {
+// Random writes to three namespaces, and what each shall hold by the rules of item_store.h.
+class ItemHistoryTest : public ItemTest {
+ protected:
   struct Entry {
     std::string value = {};
     std::int64_t version = 0;
     std::int64_t create_us = 0;
     std::int64_t expire_us = 0;
   };
-  std::map<std::string, Entry> entries;
-};
+  using Entries = std::map<std::string, Entry>;
 
-TEST_P(ItemContractTest, BehavesAsANaiveModelSeed7) {
-  std::mt19937 random(7);
-  const auto below = [&random](int bound) {
-    return std::uniform_int_distribution<int>(0, bound - 1)(random);
-  };
-  const std::vector<NamespaceKey> kKeys = {Key({"a"}), Key({"a", "b"}), Key({"a"}, "other")};
-  std::map<NamespaceKey, Model> models;
-  std::int64_t now_us = kNow;
-  for (int round = 0; round < 150; ++round) {
-    now_us += below(400);
+  int Below(int bound) { return std::uniform_int_distribution<int>(0, bound - 1)(random_); }
+
+  static const Entry* Live(const Entries& entries, const std::string& key, std::int64_t now_us) {
+    const auto entry = entries.find(key);
+    if (entry == entries.end() || !IsLive(entry->second.expire_us, now_us)) return nullptr;
+    return &entry->second;
+  }
+
+  ItemWrite RandomWrite(const Entries& entries, const std::string& key, std::int64_t now_us) {
+    ItemWrite write = Below(4) == 0 ? Delete(key) : Put(key, std::to_string(Below(1'000'000)));
+    if (Below(3) == 0) write.ttl_us = 1'000;
+    if (Below(3) != 0) return write;
+    const Entry* const entry = Live(entries, key, now_us);
+    const std::int64_t version = entry == nullptr ? 0 : entry->version;
+    write.expected_version = Below(4) == 0 ? version + 1 : version;
+    if (!write.content.has_value() && write.expected_version == 0) write.expected_version.reset();
+    return write;
+  }
+
+  std::vector<ItemBatch> RandomBatches(std::int64_t now_us) {
     std::vector<ItemBatch> batches;
     std::set<std::pair<NamespaceKey, std::string>> written;
-    for (int b = 1 + below(3); b > 0; --b) {
-      ItemBatch batch{.key = kKeys[static_cast<std::size_t>(below(3))]};
-      for (int w = 1 + below(3); w > 0; --w) {
-        const std::string key(1, static_cast<char>('p' + below(4)));
+    for (int b = 1 + Below(3); b > 0; --b) {
+      ItemBatch batch{.key = keys_[static_cast<std::size_t>(Below(3))]};
+      for (int w = 1 + Below(3); w > 0; --w) {
+        const std::string key(1, static_cast<char>('p' + Below(4)));
         if (!written.insert({batch.key, key}).second) continue;
-        ItemWrite write = below(4) == 0 ? Delete(key) : Put(key, std::to_string(below(1'000'000)));
-        if (below(3) == 0) write.ttl_us = 1'000;
-        const auto& entries = models[batch.key].entries;
-        const auto entry = entries.find(key);
-        if (below(3) == 0) {
-          const bool live = entry != entries.end() && IsLive(entry->second.expire_us, now_us);
-          const std::int64_t version = live ? entry->second.version : 0;
-          write.expected_version = below(4) == 0 ? version + 1 : version;
-          if (!write.content.has_value() && write.expected_version == 0) {
-            write.expected_version.reset();
-          }
-        }
-        batch.writes.push_back(write);
+        batch.writes.push_back(RandomWrite(models_[batch.key], key, now_us));
       }
       if (!batch.writes.empty()) batches.push_back(batch);
     }
-    const auto results = items().WriteItems(batches, now_us);
-    for (std::size_t b = 0; b < batches.size(); ++b) {
-      auto& entries = models[batches[b].key].entries;
-      const auto live = [&](const std::string& key) -> Model::Entry* {
-        const auto entry = entries.find(key);
-        if (entry == entries.end() || !IsLive(entry->second.expire_us, now_us)) return nullptr;
-        return &entry->second;
-      };
-      const bool holds = std::all_of(
-          batches[b].writes.begin(), batches[b].writes.end(), [&](const ItemWrite& write) {
-            const Model::Entry* const entry = live(write.key);
-            const std::int64_t version = entry == nullptr ? 0 : entry->version;
-            return write.expected_version.value_or(version) == version;
-          });
-      ASSERT_EQ(results[b].outcome == ItemBatchOutcome::kWritten, holds) << results[b].status;
-      if (!holds) continue;
-      for (std::size_t w = 0; w < batches[b].writes.size(); ++w) {
-        const ItemWrite& write = batches[b].writes[w];
-        const Model::Entry* const entry = live(write.key);
-        ASSERT_EQ(results[b].writes[w].existed, entry != nullptr);
-        Model::Entry next{.create_us = entry == nullptr ? now_us : entry->create_us};
-        entries.erase(write.key);
-        if (!write.content.has_value()) continue;
-        next.value = write.content->value;
-        next.version = results[b].writes[w].version;
-        next.expire_us = write.ttl_us.has_value() ? now_us + *write.ttl_us : 0;
-        entries[write.key] = next;
-      }
+    return batches;
+  }
+
+  void Follow(const ItemBatch& batch, const ItemBatchResult& result, std::int64_t now_us) {
+    Entries& entries = models_[batch.key];
+    const bool holds =
+        std::all_of(batch.writes.begin(), batch.writes.end(), [&](const ItemWrite& write) {
+          const Entry* const entry = Live(entries, write.key, now_us);
+          const std::int64_t version = entry == nullptr ? 0 : entry->version;
+          return write.expected_version.value_or(version) == version;
+        });
+    ASSERT_EQ(result.outcome == ItemBatchOutcome::kWritten, holds) << result.status;
+    if (!holds) return;
+    for (std::size_t w = 0; w < batch.writes.size(); ++w) {
+      const ItemWrite& write = batch.writes[w];
+      const Entry* const entry = Live(entries, write.key, now_us);
+      ASSERT_EQ(result.writes[w].existed, entry != nullptr);
+      Entry next{.create_us = entry == nullptr ? now_us : entry->create_us};
+      entries.erase(write.key);
+      if (!write.content.has_value()) continue;
+      next.value = write.content->value;
+      next.version = result.writes[w].version;
+      next.expire_us = write.ttl_us.has_value() ? now_us + *write.ttl_us : 0;
+      entries[write.key] = next;
     }
-    if (round % 10 == 9) Purge(now_us);
-    for (const auto& [key, model] : models) {
+  }
+
+  void ExpectStored(std::int64_t now_us, bool is_purged) {
+    for (const auto& [key, entries] : models_) {
       const auto page = items().ListItems(key, 0, {.max_items = 100}, now_us);
       ASSERT_TRUE(page.ok()) << page.status();
       std::vector<Item> expected;
-      for (const auto& [name, entry] : model.entries) {
+      for (const auto& [name, entry] : entries) {
         if (!IsLive(entry.expire_us, now_us)) continue;
         Item item = *Read(name, now_us, key);
         EXPECT_EQ(item.content.value, entry.value);
@@ -509,21 +506,43 @@ TEST_P(ItemContractTest, BehavesAsANaiveModelSeed7) {
         expected.push_back(item);
       }
       ASSERT_EQ(page->items, expected);
-      if (round % 10 != 9 || model.entries.empty()) continue;
+      if (!is_purged || entries.empty()) continue;
       EXPECT_EQ(Row(key)->item_count, std::ssize(expected));
     }
   }
+
+  const std::vector<NamespaceKey> keys_ = {Key({"a"}), Key({"a", "b"}), Key({"a"}, "other")};
+
+ private:
+  std::mt19937 random_{7};
+  std::map<NamespaceKey, Entries> models_;
+};
+
+TEST_P(ItemHistoryTest, BehavesAsANaiveModelSeed7) {
+  std::int64_t now_us = kNow;
+  for (int round = 0; round < 150; ++round) {
+    now_us += Below(400);
+    const std::vector<ItemBatch> batches = RandomBatches(now_us);
+    const auto results = items().WriteItems(batches, now_us);
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      ASSERT_NO_FATAL_FAILURE(Follow(batches[b], results[b], now_us));
+    }
+    const bool is_purged = round % 10 == 9;
+    if (is_purged) Purge(now_us);
+    ASSERT_NO_FATAL_FAILURE(ExpectStored(now_us, is_purged));
+  }
   const auto usage = items().ReadItemUsage("tenant");
   ASSERT_TRUE(usage.ok()) << usage.status();
-  EXPECT_EQ(usage->items, Row(kKeys[0])->item_count + Row(kKeys[1])->item_count);
+  EXPECT_EQ(usage->items, Row(keys_[0])->item_count + Row(keys_[1])->item_count);
   std::int64_t bytes = 0;
-  for (const NamespaceKey& key : {kKeys[0], kKeys[1]}) {
+  for (const NamespaceKey& key : {keys_[0], keys_[1]}) {
     bytes += Row(key)->item_bytes + CountedBytes(key.path, Row(key)->subject, Row(key)->config);
   }
   EXPECT_EQ(usage->bytes, bytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, ItemContractTest, ::testing::ValuesIn(AllStores()), StoreCaseName);
+INSTANTIATE_TEST_SUITE_P(Stores, ItemHistoryTest, ::testing::ValuesIn(AllStores()), StoreCaseName);
 
 }  // namespace
 }  // namespace memoryd

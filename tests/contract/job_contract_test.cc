@@ -750,6 +750,7 @@ TEST_P(JobContractTest, ClaimersBesideEachOtherNeverGetTheSameJob) {
   constexpr int kSessions = 40;
   constexpr int kRounds = 4;
   std::vector<SessionChange> changes;
+  changes.reserve(kSessions);
   for (int i = 0; i < kSessions; ++i) {
     changes.push_back(WithJobs(NewSession({"tenant", fmt::format("{}", i)}), "b", 0, 1, kRounds));
   }
@@ -792,142 +793,159 @@ TEST_P(JobContractTest, ClaimersBesideEachOtherNeverGetTheSameJob) {
 }
 
 // Every store call on a few sessions and blocks at random, beside a model of what they should hold.
-TEST_P(JobContractTest, RandomHistoriesAgreeWithTheModel) {
+// Random changes of the jobs of three sessions, and what shall be stored after each.
+class JobHistoryTest : public JobContractTest {
+ protected:
   struct Session {
     SessionChange last;
     std::map<std::string, BlockState> blocks;
     std::map<JobKey, Job> jobs;
   };
   // No delay is longer than ten minutes.
-  constexpr std::int64_t kLater = kHour / 10;
-  std::mt19937 random(20261122);
-  const auto below = [&](int bound) {
-    return static_cast<int>(random() % static_cast<unsigned>(bound));
-  };
-  std::map<SessionKey, Session> sessions;
-  std::uint64_t generation = 100;
-  for (const SessionKey& key :
-       {SessionKey{"t1", "s"}, SessionKey{"t1", "s2"}, SessionKey{"t2", "s"}}) {
-    SessionChange change = NewSession(key);
-    change.row.block_generation = ++generation;
-    MustCommit(change);
-    sessions[key].last = change;
-  }
-  const std::string names[] = {"a", "b", "c"};
-  for (int step = 0; step < 400; ++step) {
-    SCOPED_TRACE(step);
-    auto at = sessions.begin();
-    std::advance(at, below(3));
-    Session& session = at->second;
-    const std::string& name = names[below(3)];
-    const std::uint64_t now = session.last.row.block_generation;
-    switch (below(8)) {
-      case 0:
-      case 1: {  // A flush.
-        BlockState block = session.blocks.contains(name) ? session.blocks[name] : BlockState();
-        const int count = 1 + below(3);
-        SessionChange change =
-            WithJobs(Following(session.last, below(2)), name, block.done, block.next, count);
-        if (below(4) == 0) ++change.expected_revision;
-        const bool lost = change.expected_revision != session.last.row.revision;
-        EXPECT_EQ(CommitOne(change),
-                  lost ? CommitOutcome::kRevisionLost : CommitOutcome::kCommitted);
-        if (lost) break;
-        session.blocks[name] = change.blocks[0];
-        for (const Job& job : change.jobs) session.jobs[job.key] = job;
-        session.last = change;
-        break;
-      }
-      case 2:
-      case 3: {  // The first job of a block ends, held or not.
-        if (!session.blocks.contains(name)) break;
-        BlockState& block = session.blocks[name];
-        const auto job = session.jobs.find(KeyOf(at->first, name, block.done + 1, now));
-        if (job == session.jobs.end()) break;
-        SessionChange change = Ending(session.last, name, block.done + 1, block.next,
-                                      below(3) == 0 ? JobState::kFailed : JobState::kDone);
-        change.ended_jobs[0].usage = {1, below(9), below(9)};
-        MustCommit(change);
-        job->second.state = change.ended_jobs[0].state;
-        job->second.usage += change.ended_jobs[0].usage;
-        job->second.lease = 0;
-        block = change.blocks[0];
-        session.last = change;
-        break;
-      }
-      case 4: {  // A Reset, with or without cancelling.
-        if (below(3) != 0) break;
-        SessionChange change = Following(session.last, 0);
-        change.row.block_generation = ++generation;
-        if (below(2) == 0) {
-          change.cancel_jobs_of = now;
-          for (auto& [key, job] : session.jobs) {
-            if (key.generation != now || job.state != JobState::kOpen) continue;
-            job.state = JobState::kCancelled;
-            job.lease = 0;
-          }
-        }
-        if (below(2) == 0) {
-          change.garbage = {{now, 0, 0}};
-          std::erase_if(session.jobs, [&](const auto& job) { return job.first.generation == now; });
-        }
-        MustCommit(change);
-        session.blocks.clear();
-        session.last = change;
-        break;
-      }
-      case 5: {  // A claim of all there is.
-        const std::uint64_t lease = static_cast<std::uint64_t>(below(2)) + 1;
-        const bool take_over = below(3) == 0;
-        std::set<JobKey> expected, claimed;
-        for (auto& [key, other] : sessions) {
-          for (auto& [job_key, job] : other.jobs) {
-            const auto block = other.blocks.find(job_key.block);
-            if (job_key.generation != other.last.row.block_generation ||
-                block == other.blocks.end() || block->second.done + 1 != job_key.number ||
-                job.state != JobState::kOpen || job.due_us != 0) {
-              continue;
-            }
-            if (job.lease != 0 && !(take_over && job.lease != lease)) continue;
-            expected.insert(job_key);
-            job.lease = lease;
-            ++job.attempts;
-          }
-        }
-        for (const Job& job : Claim({lease, kHour, kMany, take_over})) claimed.insert(job.key);
-        EXPECT_EQ(claimed, expected);
-        break;
-      }
-      case 6: {  // A job is given back, for now or for later.
-        if (session.jobs.empty()) break;
-        auto job = session.jobs.begin();
-        std::advance(job, below(static_cast<int>(session.jobs.size())));
-        const std::uint64_t lease = static_cast<std::uint64_t>(below(2)) + 1;
-        const bool later = below(4) == 0;
-        const std::string error = below(2) == 0 ? "" : fmt::format("error {}", step);
-        const bool begun = below(2) == 0;
-        ASSERT_TRUE(store()
-                        .ReleaseJob(lease, job->first, later ? kLater : 0, error, {1, 2, 3}, begun)
-                        .ok());
-        if (job->second.state != JobState::kOpen || job->second.lease != lease) break;
-        job->second.lease = 0;
-        job->second.usage += {1, 2, 3};
-        if (later) job->second.due_us = kLater;
-        if (!begun) --job->second.attempts;
-        if (!error.empty()) {
-          job->second.last_error = error;
-        }
-        break;
-      }
-      default:
-        PurgeAll(1 + below(20));
-        break;
+  static constexpr std::int64_t kLater = kHour / 10;
+
+  int Below(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
+
+  void MakeSessions() {
+    for (const SessionKey& key :
+         {SessionKey{"t1", "s"}, SessionKey{"t1", "s2"}, SessionKey{"t2", "s"}}) {
+      SessionChange change = NewSession(key);
+      change.row.block_generation = ++generation_;
+      MustCommit(change);
+      sessions_[key].last = change;
     }
-    PurgeAll(50);
-    std::int64_t open = 0, failed = 0;
-    for (const auto& [key, expected] : sessions) {
+  }
+
+  void Step(int step) {
+    auto at = sessions_.begin();
+    std::advance(at, Below(3));
+    static constexpr const char* kNames[] = {"a", "b", "c"};
+    const std::string name = kNames[Below(3)];
+    switch (Below(8)) {
+      case 0:
+      case 1:
+        return Flush(at->second, name);
+      case 2:
+      case 3:
+        return EndFirst(at->first, at->second, name);
+      case 4:
+        return Reset(at->second);
+      case 5:
+        return ClaimAll();
+      case 6:
+        return GiveBack(at->second, step);
+      default:
+        return PurgeAll(1 + Below(20));
+    }
+  }
+
+  void Flush(Session& session, const std::string& name) {
+    BlockState block = session.blocks.contains(name) ? session.blocks[name] : BlockState();
+    const int count = 1 + Below(3);
+    SessionChange change =
+        WithJobs(Following(session.last, Below(2)), name, block.done, block.next, count);
+    if (Below(4) == 0) ++change.expected_revision;
+    const bool lost = change.expected_revision != session.last.row.revision;
+    EXPECT_EQ(CommitOne(change), lost ? CommitOutcome::kRevisionLost : CommitOutcome::kCommitted);
+    if (lost) return;
+    session.blocks[name] = change.blocks[0];
+    for (const Job& job : change.jobs) session.jobs[job.key] = job;
+    session.last = change;
+  }
+
+  // The first job of a block ends, held or not.
+  void EndFirst(const SessionKey& key, Session& session, const std::string& name) {
+    if (!session.blocks.contains(name)) return;
+    BlockState& block = session.blocks[name];
+    const auto job =
+        session.jobs.find(KeyOf(key, name, block.done + 1, session.last.row.block_generation));
+    if (job == session.jobs.end()) return;
+    SessionChange change = Ending(session.last, name, block.done + 1, block.next,
+                                  Below(3) == 0 ? JobState::kFailed : JobState::kDone);
+    change.ended_jobs[0].usage = {1, Below(9), Below(9)};
+    MustCommit(change);
+    job->second.state = change.ended_jobs[0].state;
+    job->second.usage += change.ended_jobs[0].usage;
+    job->second.lease = 0;
+    block = change.blocks[0];
+    session.last = change;
+  }
+
+  // With or without cancelling.
+  void Reset(Session& session) {
+    if (Below(3) != 0) return;
+    const std::uint64_t now = session.last.row.block_generation;
+    SessionChange change = Following(session.last, 0);
+    change.row.block_generation = ++generation_;
+    if (Below(2) == 0) {
+      change.cancel_jobs_of = now;
+      for (auto& [key, job] : session.jobs) {
+        if (key.generation != now || job.state != JobState::kOpen) continue;
+        job.state = JobState::kCancelled;
+        job.lease = 0;
+      }
+    }
+    if (Below(2) == 0) {
+      change.garbage = {{now, 0, 0}};
+      std::erase_if(session.jobs, [&](const auto& job) { return job.first.generation == now; });
+    }
+    MustCommit(change);
+    session.blocks.clear();
+    session.last = change;
+  }
+
+  void ClaimAll() {
+    const std::uint64_t lease = static_cast<std::uint64_t>(Below(2)) + 1;
+    const bool take_over = Below(3) == 0;
+    std::set<JobKey> expected;
+    for (auto& [key, session] : sessions_) {
+      for (auto& [job_key, job] : session.jobs) {
+        if (!IsNext(session, job_key, job)) continue;
+        if (job.lease != 0 && !(take_over && job.lease != lease)) continue;
+        expected.insert(job_key);
+        job.lease = lease;
+        ++job.attempts;
+      }
+    }
+    std::set<JobKey> claimed;
+    for (const Job& job : Claim({lease, kHour, kMany, take_over})) claimed.insert(job.key);
+    EXPECT_EQ(claimed, expected);
+  }
+
+  // Whether it is the turn of the job in its block, and its time.
+  static bool IsNext(const Session& session, const JobKey& key, const Job& job) {
+    const auto block = session.blocks.find(key.block);
+    return key.generation == session.last.row.block_generation && block != session.blocks.end() &&
+           block->second.done + 1 == key.number && job.state == JobState::kOpen && job.due_us == 0;
+  }
+
+  // For now or for later.
+  void GiveBack(Session& session, int step) {
+    if (session.jobs.empty()) return;
+    auto at = session.jobs.begin();
+    std::advance(at, Below(static_cast<int>(session.jobs.size())));
+    auto& [key, job] = *at;
+    const std::uint64_t lease = static_cast<std::uint64_t>(Below(2)) + 1;
+    const bool later = Below(4) == 0;
+    const std::string error = Below(2) == 0 ? "" : fmt::format("error {}", step);
+    const bool begun = Below(2) == 0;
+    const Usage usage = {1, 2, 3};
+    ASSERT_TRUE(store().ReleaseJob(lease, key, later ? kLater : 0, error, usage, begun).ok());
+    if (job.state != JobState::kOpen || job.lease != lease) return;
+    job.lease = 0;
+    job.usage += usage;
+    if (later) job.due_us = kLater;
+    if (!begun) --job.attempts;
+    if (!error.empty()) job.last_error = error;
+  }
+
+  void ExpectStored() {
+    std::int64_t open = 0;
+    std::int64_t failed = 0;
+    for (const auto& [key, expected] : sessions_) {
       std::vector<BlockState> blocks;
-      for (const auto& [block_name, block] : expected.blocks) blocks.push_back(block);
+      blocks.reserve(expected.blocks.size());
+      for (const auto& [name, block] : expected.blocks) blocks.push_back(block);
       ASSERT_EQ(Load(key)->blocks, blocks);
       for (const auto& [job_key, job] : expected.jobs) {
         const std::optional<Job> stored = Find(job_key);
@@ -944,9 +962,25 @@ TEST_P(JobContractTest, RandomHistoriesAgreeWithTheModel) {
     ASSERT_EQ(Count().open, open);
     ASSERT_EQ(Count().failed, failed);
   }
+
+ private:
+  std::mt19937 random_{20261122};
+  std::uint64_t generation_ = 100;
+  std::map<SessionKey, Session> sessions_;
+};
+
+TEST_P(JobHistoryTest, RandomHistoriesAgreeWithTheModel) {
+  MakeSessions();
+  for (int step = 0; step < 400; ++step) {
+    SCOPED_TRACE(step);
+    ASSERT_NO_FATAL_FAILURE(Step(step));
+    PurgeAll(50);
+    ASSERT_NO_FATAL_FAILURE(ExpectStored());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JobContractTest, ::testing::ValuesIn(AllStores()), StoreCaseName);
+INSTANTIATE_TEST_SUITE_P(Stores, JobHistoryTest, ::testing::ValuesIn(AllStores()), StoreCaseName);
 
 using JobDurabilityTest = JobContractTest;
 
