@@ -354,6 +354,7 @@ class PqxxRunner : public Runner {
       }
     });
     std::vector<const char*> text;
+    text.reserve(strings.size());
     for (std::size_t i = 0; i < strings.size(); ++i) {
       text.push_back(nulls[i] ? nullptr : strings[i].c_str());
     }
@@ -402,6 +403,85 @@ struct Variant {
   std::function<std::unique_ptr<Runner>(const Size&, std::string statement)> make;
 };
 
+struct Cell {
+  Source source;
+  std::unique_ptr<Runner> runner;
+  std::vector<double> us = {};
+};
+
+std::vector<Variant> Variants(PGconn* pq, pqxx::connection& pqxx_connection) {
+  auto pq_variant = [pq](Form form, bool prepare) {
+    return [=](const Size& size, std::string statement) -> std::unique_ptr<Runner> {
+      const std::string sql = Sql(form, size);
+      if (form == Form::kUnnest) {
+        return std::make_unique<UnnestRunner>(pq, std::move(statement), sql, prepare);
+      }
+      return std::make_unique<PqRunner>(pq, std::move(statement), sql, prepare);
+    };
+  };
+  auto pqxx_variant = [&pqxx_connection](bool prepare) {
+    return [&pqxx_connection, prepare](const Size& size,
+                                       std::string statement) -> std::unique_ptr<Runner> {
+      return std::make_unique<PqxxRunner>(pqxx_connection, std::move(statement),
+                                          Sql(Form::kAssert, size), prepare);
+    };
+  };
+  return {
+      {"(b) pqxx params", pqxx_variant(false)},
+      {"(b) pqxx prepared", pqxx_variant(true)},
+      {"(b) pq params", pq_variant(Form::kAssert, false)},
+      {"(b) pq prepared", pq_variant(Form::kAssert, true)},
+      {"(a) pq prepared", pq_variant(Form::kJoin, true)},
+      {"unnest prepared", pq_variant(Form::kUnnest, true)},
+  };
+}
+
+std::vector<Size> Sizes() {
+  std::vector<Size> sizes;
+  for (const bool requests : {false, true}) {
+    for (const int n : {1, 4, 16, 64, 256}) sizes.push_back({n, n, requests});
+    sizes.push_back({16, 64, requests});
+  }
+  return sizes;
+}
+
+void Measure(int rounds, std::vector<std::vector<Cell>>& cells) {
+  // The server plans a prepared statement anew for its first five runs.
+  constexpr int kWarmup = 6;
+  for (int round = 0; round < rounds + kWarmup; ++round) {
+    for (auto& row : cells) {
+      for (Cell& cell : row) {
+        const Batch batch = cell.source.Next();
+        const auto start = std::chrono::steady_clock::now();
+        cell.runner->Run(batch);
+        const std::chrono::duration<double, std::micro> took =
+            std::chrono::steady_clock::now() - start;
+        if (round >= kWarmup) cell.us.push_back(took.count());
+      }
+    }
+  }
+}
+
+// Medians; sorts the times of `cells`.
+void PrintTable(const std::vector<Variant>& variants, const std::vector<Size>& sizes,
+                std::vector<std::vector<Cell>>& cells) {
+  fmt::print("| sessions x rows, request_id |");
+  for (const Variant& variant : variants) fmt::print(" {} |", variant.name);
+  fmt::print("\n|---|");
+  for (std::size_t v = 0; v < variants.size(); ++v) fmt::print("---|");
+  fmt::print("\n");
+  for (std::size_t s = 0; s < sizes.size(); ++s) {
+    fmt::print("| {} x {}{} |", sizes[s].sessions, sizes[s].messages,
+               sizes[s].requests ? ", yes" : "");
+    for (Cell& cell : cells[s]) {
+      std::nth_element(cell.us.begin(), cell.us.begin() + static_cast<long>(cell.us.size() / 2),
+                       cell.us.end());
+      fmt::print(" {:.0f} |", cell.us[cell.us.size() / 2]);
+    }
+    fmt::print("\n");
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -421,41 +501,8 @@ int main(int argc, char** argv) {
   pqxx::connection pqxx_connection(argv[1]);
   pqxx::nontransaction(pqxx_connection).exec("SET search_path = memoryd_spike");
 
-  auto pq_variant = [&](Form form, bool prepare) {
-    return [=](const Size& size, std::string statement) -> std::unique_ptr<Runner> {
-      const std::string sql = Sql(form, size);
-      if (form == Form::kUnnest) {
-        return std::make_unique<UnnestRunner>(pq, std::move(statement), sql, prepare);
-      }
-      return std::make_unique<PqRunner>(pq, std::move(statement), sql, prepare);
-    };
-  };
-  auto pqxx_variant = [&](bool prepare) {
-    return [&pqxx_connection, prepare](const Size& size,
-                                       std::string statement) -> std::unique_ptr<Runner> {
-      return std::make_unique<PqxxRunner>(pqxx_connection, std::move(statement),
-                                          Sql(Form::kAssert, size), prepare);
-    };
-  };
-  const std::vector<Variant> variants = {
-      {"(b) pqxx params", pqxx_variant(false)},
-      {"(b) pqxx prepared", pqxx_variant(true)},
-      {"(b) pq params", pq_variant(Form::kAssert, false)},
-      {"(b) pq prepared", pq_variant(Form::kAssert, true)},
-      {"(a) pq prepared", pq_variant(Form::kJoin, true)},
-      {"unnest prepared", pq_variant(Form::kUnnest, true)},
-  };
-  std::vector<Size> sizes;
-  for (const bool requests : {false, true}) {
-    for (const int n : {1, 4, 16, 64, 256}) sizes.push_back({n, n, requests});
-    sizes.push_back({16, 64, requests});
-  }
-
-  struct Cell {
-    Source source;
-    std::unique_ptr<Runner> runner;
-    std::vector<double> us = {};
-  };
+  const std::vector<Variant> variants = Variants(pq, pqxx_connection);
+  const std::vector<Size> sizes = Sizes();
   std::vector<std::vector<Cell>> cells(sizes.size());
   for (std::size_t s = 0; s < sizes.size(); ++s) {
     for (std::size_t v = 0; v < variants.size(); ++v) {
@@ -463,36 +510,8 @@ int main(int argc, char** argv) {
       cells[s].push_back({Source(name, sizes[s]), variants[v].make(sizes[s], name)});
     }
   }
-  // The server plans a prepared statement anew for its first five runs.
-  constexpr int kWarmup = 6;
-  for (int round = 0; round < rounds + kWarmup; ++round) {
-    for (auto& row : cells) {
-      for (Cell& cell : row) {
-        const Batch batch = cell.source.Next();
-        const auto start = std::chrono::steady_clock::now();
-        cell.runner->Run(batch);
-        const std::chrono::duration<double, std::micro> took =
-            std::chrono::steady_clock::now() - start;
-        if (round >= kWarmup) cell.us.push_back(took.count());
-      }
-    }
-  }
-
-  fmt::print("| sessions x rows, request_id |");
-  for (const Variant& variant : variants) fmt::print(" {} |", variant.name);
-  fmt::print("\n|---|");
-  for (std::size_t v = 0; v < variants.size(); ++v) fmt::print("---|");
-  fmt::print("\n");
-  for (std::size_t s = 0; s < sizes.size(); ++s) {
-    fmt::print("| {} x {}{} |", sizes[s].sessions, sizes[s].messages,
-               sizes[s].requests ? ", yes" : "");
-    for (Cell& cell : cells[s]) {
-      std::nth_element(cell.us.begin(), cell.us.begin() + static_cast<long>(cell.us.size() / 2),
-                       cell.us.end());
-      fmt::print(" {:.0f} |", cell.us[cell.us.size() / 2]);
-    }
-    fmt::print("\n");
-  }
+  Measure(rounds, cells);
+  PrintTable(variants, sizes, cells);
   Check(PQexec(pq, "DROP SCHEMA memoryd_spike CASCADE"));
   PQfinish(pq);
   return 0;
