@@ -436,6 +436,7 @@ TEST_F(Http2ServerTest, OneAddressTakesHalfOfWhatIsForTheUnknown) {
   options.unauthenticated_bytes = 16 * (16 << 10);
   Serve(options);
   std::vector<std::unique_ptr<RawConnection>> greedy;
+  greedy.reserve(12);
   for (int i = 0; i < 12; ++i) {
     greedy.push_back(std::make_unique<RawConnection>(server_->addresses()[0], 2));
   }

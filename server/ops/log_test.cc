@@ -156,6 +156,7 @@ TEST(LogTest, NobodyWaitsForAReaderThatDoesNotReadAndLostLinesAreCounted) {
   // What was queued at the end was given up; what the pipe held is whole and in order.
   EXPECT_LT(lines.size(), kLines - dropped);
   std::vector<std::string> messages;
+  messages.reserve(lines.size());
   for (const std::string& line : lines) messages.push_back(nlohmann::json::parse(line)["msg"]);
   EXPECT_TRUE(std::is_sorted(messages.begin(), messages.end()));
   EXPECT_FALSE(messages.empty());

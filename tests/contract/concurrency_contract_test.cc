@@ -25,6 +25,7 @@ using ConcurrencyContractTest = StoreTest;
 template <typename Work>
 void OnAllThreads(const Work& work) {
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) threads.emplace_back([&work, i] { work(i); });
   for (std::thread& thread : threads) thread.join();
 }
@@ -34,6 +35,7 @@ TEST_P(ConcurrencyContractTest, EachSessionsLogIsWhole) {
   constexpr int kSessions = 3;
   OnAllThreads([&](int thread) {
     std::vector<SessionChange> changes;
+    changes.reserve(kSessions);
     for (int i = 0; i < kSessions; ++i) {
       changes.push_back(NewSession({"tenant", fmt::format("{} {}", thread, i)}, 1));
     }

@@ -28,6 +28,7 @@ const SessionKey kKey = {"tenant", "session"};
 
 std::vector<std::int64_t> PositionsOf(const std::vector<MessagePtr>& rows) {
   std::vector<std::int64_t> positions;
+  positions.reserve(rows.size());
   for (const MessagePtr& row : rows) positions.push_back(row->position);
   return positions;
 }

@@ -28,6 +28,7 @@ const SessionKey kKey = {"tenant", "session"};
 
 std::vector<std::int64_t> PositionsOf(const std::vector<MessagePtr>& messages) {
   std::vector<std::int64_t> positions;
+  positions.reserve(messages.size());
   for (const MessagePtr& message : messages) positions.push_back(message->position);
   return positions;
 }

@@ -133,6 +133,7 @@ TEST_P(CommitContractTest, ALoserHurtsNoOtherWhereverItStands) {
   constexpr int kCount = 5;
   for (int loser = 0; loser < kCount; ++loser) {
     std::vector<SessionChange> changes;
+    changes.reserve(kCount);
     for (int i = 0; i < kCount; ++i) {
       changes.push_back(NewSession({"tenant", fmt::format("{} of {}", i, loser)}));
     }

@@ -22,6 +22,7 @@ using testing::ElementsAre;
 
 std::vector<std::string> Texts(const std::vector<v1::Message>& messages) {
   std::vector<std::string> texts;
+  texts.reserve(messages.size());
   for (const v1::Message& message : messages) texts.push_back(message.text());
   return texts;
 }
