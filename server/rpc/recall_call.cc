@@ -89,36 +89,41 @@ MessagePtr WithoutText(const Message& row) {
 }
 
 // Appends the items as `field` of a reply. False when the reply grows too large.
+v1::MessageStatus StatusIn(const SessionRow& row, const Message& message) {
+  return IsActive(row, message.position) ? v1::MESSAGE_STATUS_ACTIVE : v1::MESSAGE_STATUS_ARCHIVED;
+}
+
+// What was found, without its text where that stands in the passage.
+void AppendWhat(std::string& result, MessageWriter& writer, const FoundItem& item,
+                const SessionRow& row) {
+  const bool has_text = item.passage.empty();
+  if (item.message != nullptr) {
+    const MessagePtr message = has_text ? item.message : WithoutText<v1::Message>(*item.message);
+    writer.Append(v1::QueryResult::kMessageFieldNumber, *message, row.generation,
+                  StatusIn(row, *message));
+  } else if (item.known != nullptr) {
+    AppendBytes(result, v1::QueryResult::kBlockItemFieldNumber,
+                ToProto(*item.known, has_text).SerializeAsString());
+  } else {
+    const ContentPtr content = has_text ? item.content : WithoutText<v1::Content>(*item.content);
+    writer.AppendContent(v1::QueryResult::kContentFieldNumber, *content, row.content_generation);
+  }
+}
+
 bool AppendResults(std::string& reply, int field, const Found& found, bool with_parts = false) {
   std::string result;
   for (const FoundItem& item : found.items) {
     const SessionRow& row = item.other == nullptr ? found.row : item.other->row;
-    const auto status = [&row](const Message& message) {
-      return IsActive(row, message.position) ? v1::MESSAGE_STATUS_ACTIVE
-                                             : v1::MESSAGE_STATUS_ARCHIVED;
-    };
     result.clear();
     MessageWriter writer(result);
     AppendDouble(result, v1::QueryResult::kScoreFieldNumber, item.score);
-    if (item.message != nullptr) {
-      const MessagePtr message =
-          item.passage.empty() ? item.message : WithoutText<v1::Message>(*item.message);
-      writer.Append(v1::QueryResult::kMessageFieldNumber, *message, row.generation,
-                    status(*message));
-    } else if (item.known != nullptr) {
-      AppendBytes(result, v1::QueryResult::kBlockItemFieldNumber,
-                  ToProto(*item.known, item.passage.empty()).SerializeAsString());
-    } else {
-      const ContentPtr content =
-          item.passage.empty() ? item.content : WithoutText<v1::Content>(*item.content);
-      writer.AppendContent(v1::QueryResult::kContentFieldNumber, *content, row.content_generation);
-    }
+    AppendWhat(result, writer, item, row);
     if (!item.passage.empty()) {
       AppendBytes(result, v1::QueryResult::kPassageFieldNumber, item.passage);
     }
     for (const MessagePtr& neighbour : item.neighbours) {
       writer.Append(v1::QueryResult::kNeighboursFieldNumber, *neighbour, row.generation,
-                    status(*neighbour));
+                    StatusIn(row, *neighbour));
     }
     if (item.other != nullptr) {
       AppendBytes(result, v1::QueryResult::kSessionIdFieldNumber, item.other->session_id);
