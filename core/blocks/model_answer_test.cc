@@ -5,11 +5,11 @@
 
 #include <array>
 #include <cstddef>
+#include <iterator>
 #include <random>
 #include <string>
-#include <utility>
-#include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"

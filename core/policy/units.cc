@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
+
 #include "core/model/message.h"
 #include "core/policy/active_view.h"
 

@@ -23,8 +23,6 @@
 #include "core/retrieval/posting_lists.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/terms.h"
-#include "core/retrieval/thread_likenesses.h"
-#include "core/retrieval/top_hits.h"
 #include "core/retrieval/vocabulary.h"
 #include "core/retrieval/word_vectors.h"
 

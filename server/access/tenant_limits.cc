@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 #include <string>
 #include <string_view>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>

@@ -10,9 +10,9 @@
 #include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/mutex.h"
+#include "core/base/wall_clock.h"
 #include "core/model/job.h"
 #include "server/access/tenant_limits.h"
-#include "core/base/wall_clock.h"
 
 namespace memoryd {
 namespace {

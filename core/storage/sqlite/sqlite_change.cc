@@ -1,6 +1,5 @@
 #include "core/storage/sqlite/sqlite_change.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>

@@ -11,6 +11,7 @@
 #include "core/blocks/entry_log.h"
 #include "core/model/job.h"
 #include "core/model/message.h"
+#include "core/model/session.h"
 #include "core/model/session_config.h"
 #include "core/policy/policy.h"
 #include "core/sessions/oldest_messages.h"
