@@ -19,7 +19,7 @@ STORES = [ROOT / "core" / "storage" / store for store in ("postgres", "sqlite")]
 
 # Not memoryd_values and memoryd_item_values: they are reached by ids that stand in rows of these.
 TABLE = (
-    r"memoryd_(?:sessions|messages|requests|garbage|blocks|jobs|namespaces|items|item_counts"
+    r"memoryd_(?:sessions|messages|requests|garbage|forgotten|blocks|jobs|namespaces|items|item_counts"
     r"|item_requests|item_garbage)\b"
 )
 # What stands beside the tenant in a key. SQLite finds a namespace by its path, and its items by its
@@ -40,6 +40,7 @@ KEY = re.compile(
 # (file, constant): why it needs no key of its own.
 WITHOUT_KEY = {
     ("sweep.cc", "kListGarbage"): "the sweeper serves all tenants; its rows go to nobody",
+    ("sweep.cc", "kListForgotten"): "the sweeper",
     ("sweep.cc", "kListRequests"): "the sweeper",
     ("sweep.cc", "kListTombstones"): "the sweeper",
     ("sweep.cc", "kListEndedJobs"): "the sweeper",
@@ -53,6 +54,7 @@ WITHOUT_KEY = {
     ("sqlite_read.cc", "kSelectUsage"): "one tenant's numbers, for its quota",
     ("sqlite_jobs.cc", "kSelectClaimable"): "claims for all tenants; each job names its own",
     ("sqlite_jobs.cc", "kCountJobs"): "numbers for the operator",
+    ("sqlite_purge.cc", "kSelectForgotten"): "the sweeper",
     ("sqlite_purge.cc", "kSelectGarbage"): "the sweeper",
     ("value.cc", "kCheckValues"): "a number for the operator",
     ("value.cc", "kCheckItemValues"): "a number for the operator",

@@ -231,7 +231,7 @@ absl::StatusOr<SweepRequest> SessionExpiry::Look(const DueSession& due,
   sweep.watermark = row.watermark;
   sweep.next_content = row.next_content;
   MEMORYD_ASSIGN_OR_RETURN(const SessionConfig config, SessionConfig::Resolve(settings));
-  if (HasTimedItems(row)) MEMORYD_RETURN_IF_ERROR(FindExpired(due, now_us, sweep));
+  if (row.has_timed_items) MEMORYD_RETURN_IF_ERROR(FindExpired(due, now_us, sweep));
   const Retention& retention = config.retention;
   if (!retention.DropsMessages()) return sweep;
   MEMORYD_ASSIGN_OR_RETURN(sweep.keep_from, FirstToFeed(due, config));

@@ -381,7 +381,8 @@ TEST_F(TimedItemsTest, NoReadReturnsThemAndTheSweeperTakesThemOutWhereverTheySta
     PutNote("n1");
     PutNote("n2 x", at);
     PutNote("n3");
-    EXPECT_EQ(Info(key_).row.drop_us, at | 1);
+    EXPECT_EQ(Info(key_).row.drop_us, at);
+    EXPECT_TRUE(Info(key_).row.has_timed_items);
     EXPECT_THAT(Queried("x"), ElementsAre("a", "b x", "c", "n2 x", "pinned x", "pinned y"));
     const std::vector<std::string> before = Stored();
     now_us_ = at - 100;
@@ -409,6 +410,7 @@ TEST_F(TimedItemsTest, NoReadReturnsThemAndTheSweeperTakesThemOutWhereverTheySta
     EXPECT_EQ(row.message_bytes, 11);
     EXPECT_EQ(row.content_bytes, 4);
     EXPECT_EQ(row.drop_us, 0);
+    EXPECT_FALSE(row.has_timed_items);
   }
 }
 
@@ -537,7 +539,7 @@ TEST_F(SessionExpiryTest, SessionsThatCanNotBeHandledKeepNoneWaiting) {
     change.row.revision = 1;
     change.row.config = "none";
     change.write_config = change.write_expire_us = change.write_drop_us = true;
-    (i % 2 == 0 ? change.row.drop_us : change.row.expire_us) = 1 + i;
+    (i % 2 == 0 ? change.row.drop_us : change.row.expire_us) = 2 + i;
   }
   for (const CommitResult& result : real_->Commit(broken)) {
     ASSERT_EQ(result.outcome, CommitOutcome::kCommitted) << result.status;

@@ -165,8 +165,7 @@ void SessionFork::PlanMessages(std::int64_t end) {
   copy.floor = std::min(row.floor, end);
   copy.watermark = std::min(row.watermark, end);
   if (row.opening < end) copy.opening = row.opening;
-  // When their times are over the sweeper finds out.
-  copy.drop_us = HasTimedItems(row) ? 1 : 0;
+  copy.has_timed_items = row.has_timed_items;
   in_memory_ = base_.pinned;
   in_memory_.insert(in_memory_.end(), base_.active.begin(), base_.active.end());
   std::erase_if(in_memory_, [end](const MessagePtr& message) { return message->position >= end; });

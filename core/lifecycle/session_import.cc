@@ -120,7 +120,7 @@ absl::StatusOr<StagedRows> SessionImport::Take(Piece& piece, const TokenCounts& 
   IncomingItems& items = piece.items;
   StagedRows rows;
   const auto note_time = [&row](const Message& item) {
-    if (item.ids->expire_us > 0) row.drop_us = 1;
+    row.has_timed_items |= item.ids->expire_us > 0;
   };
   for (std::size_t i = 0; i < items.messages.size(); ++i) {
     items.messages[i].message.token_count = tokens.messages[i];

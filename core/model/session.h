@@ -70,9 +70,12 @@ struct SessionRow {
   std::int64_t update_us = 0;
   // When the sweeper deletes the session, unless it is written or touched until then; 0: never.
   std::int64_t expire_us = 0;
-  // When the sweeper looks for messages and contents that go; 0: never. Odd where some may have a
-  // time of their own, even where none has: so that nobody looks for it.
+  // When the sweeper looks for messages and contents that go; 0: never. Even: stores keep the last
+  // bit for servers of schema 11 and before, see core/storage/before_schema_12.h.
   std::int64_t drop_us = 0;
+  // Whether messages or contents may have a time of their own, see MessageIds::expire_us. Where
+  // none has, nobody looks for it. Only beside a `drop_us`.
+  bool has_timed_items = false;
   // A tombstone: deleted, kept without content for 24 hours.
   bool deleted = false;
   // Random; tells a writer whose reply was lost whether the stored row is its own.
@@ -85,9 +88,6 @@ struct SessionRow {
 
   friend bool operator==(const SessionRow&, const SessionRow&) = default;
 };
-
-// Whether messages or contents may have a time of their own, see MessageIds::expire_us.
-inline bool HasTimedItems(const SessionRow& row) { return (row.drop_us & 1) != 0; }
 
 inline constexpr std::size_t kMaxPinned = 8;
 

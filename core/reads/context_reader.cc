@@ -94,7 +94,8 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
       request.session = session->session;
       // Kept by the cache alone.
       request.session.recent_requests.clear();
-      if (HasTimedItems(request.session.row)) HideExpired(request.session, options_.clock->NowUs());
+      if (request.session.row.has_timed_items)
+        HideExpired(request.session, options_.clock->NowUs());
     }
   }
   if (!status.ok()) {
@@ -128,7 +129,7 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
 }
 
 Context ContextReader::ComposeLive(const Session& session) const {
-  if (!HasTimedItems(session.row)) return Compose(session);
+  if (!session.row.has_timed_items) return Compose(session);
   const std::int64_t now_us = options_.clock->NowUs();
   if (!HasExpired(session, now_us)) return Compose(session);
   Session live = session;

@@ -92,7 +92,7 @@ class SizeReader {
 std::optional<std::int64_t> BytesOfPage(Store& store, const SessionRow& row,
                                         const PageRequest& request, const PageRanges& ranges) {
   // Else rows are read that the page does not have.
-  if (request.filter != nullptr || request.count_only || HasTimedItems(row)) return std::nullopt;
+  if (request.filter != nullptr || request.count_only || row.has_timed_items) return std::nullopt;
   SizeReader sizes(store, request);
   for (const PositionRange& range : ranges.messages) {
     if (!sizes.Add(row.generation, range)) return std::nullopt;
@@ -329,7 +329,7 @@ absl::StatusOr<Page> ReadPage(Store& store, const BodyReader& bodies, MemoryBudg
 absl::StatusOr<bool> PageTotal::Step(Store& store, const BodyReader& bodies, MemoryBudget& memory) {
   const SessionRow& row = info_.row;
   if (!info_.exists()) return true;
-  if (request_.filter == nullptr && !HasTimedItems(row)) {
+  if (request_.filter == nullptr && !row.has_timed_items) {
     if (request_.status != StatusFilter::kArchived) count_ += row.active_count;
     if (request_.status != StatusFilter::kActive) count_ += row.archived_count;
     if (request_.include_contents) count_ += row.content_count;

@@ -77,7 +77,7 @@ SessionCounts& SessionCounts::operator+=(const SessionCounts& other) {
 }
 
 bool HasExpired(const Session& session, std::int64_t now_us) {
-  if (!HasTimedItems(session.row)) return false;
+  if (!session.row.has_timed_items) return false;
   const auto is_expired = [now_us](const MessagePtr& message) {
     return message->IsExpired(now_us);
   };
@@ -87,7 +87,7 @@ bool HasExpired(const Session& session, std::int64_t now_us) {
 }
 
 void HideExpired(Session& session, std::int64_t now_us) {
-  if (!HasTimedItems(session.row)) return;
+  if (!session.row.has_timed_items) return;
   SessionRow& row = session.row;
   const auto hides = [&row, now_us](const MessagePtr& message) {
     if (!message->IsExpired(now_us)) return false;

@@ -20,9 +20,10 @@ struct SchemaStep {
 // `readable_from` of the step to version i + 1. Binaries of versions below 8 refuse whatever is
 // newer. Step 9 moves large values in SQLite alone (docs/adr/0053-large-values-apart.md); of steps
 // 10 and 11 those from before them need not know (docs/adr/0055-units-and-turns.md,
-// docs/adr/0063-items.md).
-inline constexpr std::int64_t kPostgresReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8};
-inline constexpr std::int64_t kSqliteReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9};
+// docs/adr/0063-items.md), and what they know of step 12 stays where it was for them
+// (docs/adr/0068-flags-and-lists.md).
+inline constexpr std::int64_t kPostgresReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 8, 8, 8, 8};
+inline constexpr std::int64_t kSqliteReadableFrom[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9};
 inline constexpr std::size_t kReleasedSteps = std::size(kPostgresReadableFrom);
 static_assert(std::size(kSqliteReadableFrom) == kReleasedSteps);
 

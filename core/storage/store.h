@@ -23,7 +23,7 @@ namespace memoryd {
 // The reply to a request that carried a request_id.
 struct RequestRecord {
   std::string request_id;
-  std::string fingerprint;  // SHA-256 of the request, 32 bytes. Empty: forgotten, see kForgotten.
+  std::string fingerprint;  // SHA-256 of the request, 32 bytes. Empty: the request is forgotten.
   std::string reply;        // Opaque to stores.
   std::int64_t create_us = 0;
 };
@@ -43,10 +43,6 @@ struct RowSize {
 // Rows of a generation with positions in [begin, end), to be purged behind. A generation may get
 // several ranges over time, each with another end.
 struct Garbage {
-  // kForgotten: what the session's request records say that were made before `end`, in microseconds
-  // since the epoch. The records stay, without fingerprint and reply.
-  static constexpr std::uint64_t kForgotten = 0;
-
   std::uint64_t generation = 0;
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -80,8 +76,8 @@ struct SessionChange {
   // The row afterwards. `config` and `subject` are written only if `write_config`.
   SessionRow row;
   bool write_config = false;
-  // Whether `row.expire_us` and `row.drop_us` are written: most commits leave them as they are, and
-  // what TouchSessions() has raised meanwhile too.
+  // Whether `row.expire_us`, and `row.drop_us` with `row.has_timed_items`, are written: most
+  // commits leave them as they are, and what TouchSessions() has raised meanwhile too.
   bool write_expire_us = false;
   bool write_drop_us = false;
   // Appended under row.generation; positions ascending.
@@ -114,6 +110,9 @@ struct SessionChange {
   // Rows that nothing refers to from now on; several ranges of a generation have different ends.
   // For a block generation the range says nothing: all its block and job rows go.
   std::vector<Garbage> garbage;
+  // The session's request records that were made before this time, in microseconds since the epoch,
+  // lose fingerprint and reply, purged behind. The records stay. 0: none.
+  std::int64_t forget_requests_before_us = 0;
   std::vector<RequestRecord> requests;
 };
 
@@ -212,7 +211,8 @@ struct PurgedTraces {
 // What one call has purged of a session.
 struct SessionPurge {
   std::int64_t rows = 0;
-  bool done = false;  // There is no garbage of the session.
+  // There is no garbage of the session, and it has no record left to forget.
+  bool done = false;
 };
 
 // Who claims jobs, and how many.
@@ -349,7 +349,7 @@ class Store {
                                                   const SessionListLimits& limits,
                                                   bool tombstones) = 0;
 
-  // How many request records of the session are neither forgotten nor named by its garbage.
+  // How many request records of the session are neither forgotten nor to be.
   virtual absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) = 0;
 
   // Takes as long as the tenant has sessions.
@@ -382,8 +382,8 @@ class Store {
   // Of all tenants.
   virtual absl::StatusOr<JobCounts> CountJobs() = 0;
 
-  // Deletes garbage, old request records, old jobs and old tombstones in small steps; returns how
-  // many rows went. Fewer than max_rows: nothing is left for now.
+  // Forgets records, and deletes garbage, old records, old jobs and old tombstones, in small steps;
+  // returns how many rows went. Fewer than max_rows: nothing is left for now.
   virtual absl::StatusOr<std::int64_t> Purge(const PurgeLimits& limits) = 0;
 
   // Sessions of all tenants, tombstones left out, that expire, or have messages to be looked at, at
@@ -396,12 +396,14 @@ class Store {
   // some time and not as late. No revision rises. Keys must differ.
   virtual absl::Status TouchSessions(std::span<const SessionTouch> touches) = 0;
 
-  // Ids of the tenant's sessions that have garbage, bytewise greater than `after`, ascending.
+  // Ids of the tenant's sessions that have garbage, or records to forget, bytewise greater than
+  // `after`, ascending.
   virtual absl::StatusOr<std::vector<std::string>> ListGarbage(std::string_view tenant,
                                                                std::string_view after,
                                                                std::int64_t max_sessions) = 0;
 
-  // Deletes what the garbage of a session names, at most `max_rows` rows, as Purge() does.
+  // Deletes what the garbage of a session names and forgets its records, at most `max_rows` rows,
+  // as Purge() does.
   virtual absl::StatusOr<SessionPurge> PurgeSession(const SessionKey& key,
                                                     std::int64_t max_rows) = 0;
 

@@ -53,7 +53,7 @@ TEST_P(RetentionContractTest, SessionsOfAllTenantsAreListedByTheirTime) {
   MustCommit(Due({"t1", "never"}, 0, 0));
   MustCommit(Due({"t1", "b"}, 200, 0));
   MustCommit(Due({"t2", "a"}, 100, 0));
-  MustCommit(Due({"t3", "later"}, 301, 301));
+  MustCommit(Due({"t3", "later"}, 301, 302));
   MustCommit(Due({"t1", "d"}, 0, 300));
   MustCommit(Due({"t1", "c"}, 0, 250));
   EXPECT_THAT(List(99), IsEmpty());
@@ -86,7 +86,7 @@ TEST_P(RetentionContractTest, TimesStayUnlessTheyAreWritten) {
   EXPECT_EQ(Load(kKey)->row, change.row);
   change = Following(change);
   change.write_expire_us = change.write_drop_us = false;
-  change.row.expire_us = change.row.drop_us = 7;
+  change.row.expire_us = change.row.drop_us = 8;
   MustCommit(change);
   EXPECT_EQ(Load(kKey)->row.expire_us, 100);
   EXPECT_EQ(Load(kKey)->row.drop_us, 200);
@@ -103,6 +103,26 @@ TEST_P(RetentionContractTest, TimesStayUnlessTheyAreWritten) {
   change.row.drop_us = 0;
   MustCommit(change);
   EXPECT_THAT(List(1000), IsEmpty());
+}
+
+TEST_P(RetentionContractTest, WhetherItemsHaveTimesGoesWithWhenToLook) {
+  SessionChange change = Due(kKey, 0, 200);
+  change.row.has_timed_items = true;
+  MustCommit(change);
+  EXPECT_EQ(Load(kKey)->row, change.row);
+  EXPECT_THAT(List(201), ElementsAre("tenant/session"));
+  change = Following(change);
+  change.write_drop_us = false;
+  change.row.has_timed_items = false;
+  MustCommit(change);
+  EXPECT_TRUE(Load(kKey)->row.has_timed_items) << "it was not written";
+  for (const std::int64_t drop_us : {200, 300, 0}) {
+    change = Following(change);
+    change.write_drop_us = true;
+    change.row.drop_us = drop_us;
+    MustCommit(change);
+    EXPECT_EQ(Load(kKey)->row, change.row);
+  }
 }
 
 TEST_P(RetentionContractTest, ATombstoneIsNotListed) {

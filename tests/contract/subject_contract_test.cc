@@ -167,10 +167,10 @@ TEST_P(SubjectContractTest, RecordsFromBeforeATimeAreForgottenAndStay) {
   MustCommit(with_requests(NewSession(other)));
   EXPECT_EQ(Requests(kKey), 300);
   change = Following(change);
-  change.garbage.push_back({memoryd::Garbage::kForgotten, 0, 1250});
+  change.forget_requests_before_us = 1250;
   MustCommit(change);
 
-  // What is garbage does not count.
+  // What is to be forgotten does not count.
   EXPECT_EQ(Requests(kKey), 50);
   SessionPurge purged = Purge(kKey, 100);
   EXPECT_EQ(purged.rows, 100);
@@ -196,11 +196,31 @@ TEST_P(SubjectContractTest, RecordsFromBeforeATimeAreForgottenAndStay) {
 TEST_P(SubjectContractTest, TheSweeperForgetsToo) {
   SessionChange change = NewSession(kKey);
   change.requests.push_back({"r", "fingerprint", "reply", 1000});
-  change.garbage.push_back({memoryd::Garbage::kForgotten, 0, 1001});
+  change.forget_requests_before_us = 1001;
   MustCommit(change);
+  EXPECT_THAT(Garbage(), ElementsAre(kKey.session));
   const auto swept = store().Purge({2000, 100'000, 100});
   ASSERT_TRUE(swept.ok()) << swept.status();
   EXPECT_EQ(Requests(kKey), 0);
+  EXPECT_THAT(Garbage(), IsEmpty());
+}
+
+TEST_P(SubjectContractTest, TheLaterTimeToForgetHolds) {
+  for (const bool rises : {true, false}) {
+    SCOPED_TRACE(rises);
+    SessionChange change = NewSession({"tenant", rises ? "rises" : "falls"});
+    change.requests.push_back({"a", "fingerprint", "reply", 1000});
+    change.requests.push_back({"b", "fingerprint", "reply", 2000});
+    change.forget_requests_before_us = rises ? 1001 : 2001;
+    MustCommit(change);
+    change = Following(change);
+    change.forget_requests_before_us = rises ? 2001 : 1001;
+    MustCommit(change);
+    EXPECT_EQ(Requests(change.key), 0);
+    SessionPurge purged;
+    for (int calls = 0; !purged.done; purged = Purge(change.key, 100)) ASSERT_LT(++calls, 20);
+    EXPECT_EQ(Requests(change.key), 0);
+  }
   EXPECT_THAT(Garbage(), IsEmpty());
 }
 

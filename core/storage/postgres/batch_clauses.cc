@@ -10,6 +10,7 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
 #include "core/storage/postgres/batch_rows.h"
@@ -67,13 +68,11 @@ constexpr BatchColumn kSessionColumns[] = {
     {.name = "subject", .type = kText, .set = "coalesce({}, stored.subject)"},
     {.name = "expire_us", .type = kInt8, .set = "coalesce({}, stored.expire_us)"},
     {.name = "drop_us", .type = kInt8, .set = "coalesce({}, stored.drop_us)"},
+    {.name = "has_timed_items", .type = kBool, .set = "coalesce({}, stored.has_timed_items)"},
 };
 
 void WriteSession(const SessionChange& change, RowWriter& row) {
   const SessionRow& session = change.row;
-  const auto write_if = [&](bool written, std::string_view column, std::int64_t number) {
-    written ? row.Int8(column, number) : row.Null(column);
-  };
   WriteKey(change.key, session.generation, row);
   row.Int8("revision", session.revision);
   row.Int8("previous_revision", -change.expected_revision);
@@ -96,15 +95,12 @@ void WriteSession(const SessionChange& change, RowWriter& row) {
   row.Bool("deleted", session.deleted);
   row.Bits("commit_tag", session.commit_tag);
   row.Int8("opening", session.opening);
-  if (change.write_config) {
-    row.Bytes("config", session.config);
-    row.Text("subject", session.subject);
-  } else {
-    row.Null("config");
-    row.Null("subject");
-  }
-  write_if(change.write_expire_us, "expire_us", session.expire_us);
-  write_if(change.write_drop_us, "drop_us", session.drop_us);
+  change.write_config ? row.Bytes("config", session.config) : row.Null("config");
+  change.write_config ? row.Text("subject", session.subject) : row.Null("subject");
+  change.write_expire_us ? row.Int8("expire_us", session.expire_us) : row.Null("expire_us");
+  change.write_drop_us ? row.Int8("drop_us", StoredDropUs(session)) : row.Null("drop_us");
+  change.write_drop_us ? row.Bool("has_timed_items", session.has_timed_items)
+                       : row.Null("has_timed_items");
 }
 
 // Rows of memoryd_messages: messages, contents and what blocks have of their own.
@@ -156,11 +152,8 @@ void WriteMessages(const SessionChange& change, RowWriter& row) {
   const auto write = [&](std::uint64_t generation, const Message& message) {
     WriteKey(change.key, generation, row);
     row.Int8("position", message.position);
-    if (message.ids->message_id.empty()) {
-      row.Null("message_id");
-    } else {
-      row.Text("message_id", message.ids->message_id);
-    }
+    const std::string& id = message.ids->message_id;
+    id.empty() ? row.Null("message_id") : row.Text("message_id", id);
     row.Int2("role", static_cast<std::int16_t>(message.role));
     row.Int8("token_count", message.token_count);
     row.Int8("ingest_us", message.ingest_us);
@@ -216,6 +209,10 @@ void WriteRequests(const SessionChange& change, RowWriter& row) {
   }
 }
 
+std::size_t ForgottenRows(const SessionChange& change) {
+  return std::size_t{change.forget_requests_before_us > 0};
+}
+
 constexpr BatchColumn kGarbageColumns[] = {
     kTenant,
     kSession,
@@ -225,11 +222,26 @@ constexpr BatchColumn kGarbageColumns[] = {
 };
 
 void WriteGarbage(const SessionChange& change, RowWriter& row) {
-  for (const Garbage& garbage : change.garbage) {
+  const auto write = [&](const Garbage& garbage) {
     WriteKey(change.key, garbage.generation, row);
     row.Int8("begin_position", garbage.begin);
     row.Int8("end_position", garbage.end);
-  }
+  };
+  for (const Garbage& garbage : change.garbage) write(garbage);
+  const std::int64_t before_us = change.forget_requests_before_us;
+  if (before_us > 0) write({kForgottenGeneration, 0, before_us});
+}
+
+constexpr BatchColumn kForgottenColumns[] = {
+    kTenant,
+    kSession,
+    {.name = "before_us", .type = kInt8, .set = "greatest(stored.before_us, {})"},
+};
+
+void WriteForgotten(const SessionChange& change, RowWriter& row) {
+  if (ForgottenRows(change) == 0) return;
+  WriteKey(change.key, row);
+  row.Int8("before_us", change.forget_requests_before_us);
 }
 
 // Blocks and their jobs.
@@ -407,8 +419,16 @@ constexpr BatchClause kClauses[] = {
      .form = RowForm::kList,
      .sql = "INSERT INTO memoryd_garbage AS stored ({columns}) {rows} "
             "ON CONFLICT (tenant, session, generation, end_position) DO UPDATE SET {set}",
-     .max_rows = [](const SessionChange& change) { return change.garbage.size(); },
+     .max_rows =
+         [](const SessionChange& change) { return change.garbage.size() + ForgottenRows(change); },
      .write = &WriteGarbage},
+    {.name = "forgotten_requests",
+     .columns = kForgottenColumns,
+     .form = RowForm::kList,
+     .sql = "INSERT INTO memoryd_forgotten AS stored ({columns}) {rows} "
+            "ON CONFLICT (tenant, session) DO UPDATE SET {set}",
+     .max_rows = &ForgottenRows,
+     .write = &WriteForgotten},
     {.name = "written_blocks",
      .columns = kBlockColumns,
      .form = RowForm::kListOrArrays,
@@ -450,9 +470,7 @@ constexpr BatchClause kClauses[] = {
             "FROM {rows} WHERE stored.tenant = given.tenant AND stored.session = given.session "
             "AND stored.generation = given.generation AND stored.state = 0",
      .max_rows =
-         [](const SessionChange& change) {
-           return change.cancel_jobs_of == 0 ? std::size_t{0} : std::size_t{1};
-         },
+         [](const SessionChange& change) { return std::size_t{change.cancel_jobs_of != 0}; },
      .write = &WriteCancelled,
      // Of two updates of one row in a statement only one would be done, and none knows which.
      .exception = {.of = "ended_jobs",

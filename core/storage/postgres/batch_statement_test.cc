@@ -55,6 +55,7 @@ TEST(BatchStatementTest, TheTextUsesEveryParameter) {
       if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
       if (parts & 2) change.garbage = {{1, 2, 3}};
       if (parts & 4) change.erase = {{1, 2}, {5, 6}};
+      if (parts & 3) change.forget_requests_before_us = 5;
       if (parts & 6) change.erased_entries = {{7, {1, 2}}};
       if (parts & 8) change.blocks.resize(2);
       if (parts & 12) change.replaced = {MessageDraft()};
@@ -104,10 +105,10 @@ TEST(BatchStatementTest, EveryRangeIsErasedByTheKeyOfItsSession) {
   const SessionChange* const changes[] = {&one, &two};
   EXPECT_THAT(BatchStatement(changes).Sql(),
               HasSubstr("DELETE FROM memoryd_messages WHERE "
-                        "(tenant = $57 AND session = $58 AND generation = $59 AND position >= $60 "
-                        "AND position < $61) OR "
-                        "(tenant = $62 AND session = $63 AND generation = $64 AND position >= $65 "
-                        "AND position < $66))"));
+                        "(tenant = $59 AND session = $60 AND generation = $61 AND position >= $62 "
+                        "AND position < $63) OR "
+                        "(tenant = $64 AND session = $65 AND generation = $66 AND position >= $67 "
+                        "AND position < $68))"));
 }
 
 TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
@@ -122,7 +123,7 @@ TEST(BatchStatementTest, ContentsFollowTheMessagesOfTheirSession) {
     const SessionChange* const changes[] = {&change};
     const BatchStatement statement(changes);
     EXPECT_EQ(BatchStatement::ParameterCount(change),
-              28 + static_cast<std::size_t>(messages + 2) * 11);
+              29 + static_cast<std::size_t>(messages + 2) * 11);
     EXPECT_EQ(BatchStatement::NeedsArrays(change), messages == 200);
     EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
     const SessionChange* const others[] = {&larger};
@@ -175,6 +176,7 @@ SessionChange ChangeOfAllClauses() {
   change.replaced_contents = {ContentDraft()};
   change.requests.resize(2);
   change.garbage.resize(2);
+  change.forget_requests_before_us = 5;
   change.blocks.resize(2);
   for (BlockState& block : change.blocks) block.next = 9;
   change.jobs.resize(2);
@@ -317,7 +319,7 @@ TEST(BatchStatementTest, CancellingLeavesTheJobsThatEnd) {
   EXPECT_THAT(BatchStatement(changes).Sql(), Not(HasSubstr("NOT EXISTS")));
   change.ended_jobs.resize(1);
   EXPECT_THAT(BatchStatement(changes).Sql(),
-              HasSubstr("NOT EXISTS (SELECT FROM unnest($29,$30,$31,$32,$33) AS ended"));
+              HasSubstr("NOT EXISTS (SELECT FROM unnest($30,$31,$32,$33,$34) AS ended"));
 }
 
 TEST(BatchStatementTest, ExpectedRevisionsAreSentNegative) {

@@ -253,6 +253,18 @@ CREATE TABLE memoryd_item_garbage (
   CONSTRAINT memoryd_item_garbage_pkey PRIMARY KEY (tenant, namespace, generation)
 );
 )sql",
+    // has_timed_items is NULL: no, or a row of a server that has no such column. See
+    // before_schema_12.h, where rows of such servers are read.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN has_timed_items boolean;
+
+CREATE TABLE memoryd_forgotten (
+  tenant text COLLATE "C" NOT NULL,
+  session text COLLATE "C" NOT NULL,
+  before_us bigint NOT NULL,
+  CONSTRAINT memoryd_forgotten_pkey PRIMARY KEY (tenant, session)
+);
+)sql",
 };
 static_assert(std::size(kMigrations) == kReleasedSteps);
 

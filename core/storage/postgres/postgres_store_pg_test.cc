@@ -89,12 +89,13 @@ TEST(PostgresStoreTest, TheFirstSchemaIsBroughtUpToDateWithItsData) {
   }
   database.Run(
       "DROP TABLE memoryd_blocks, memoryd_jobs, memoryd_namespaces, memoryd_items, "
-      "memoryd_item_counts, memoryd_item_requests, memoryd_item_garbage; "
+      "memoryd_item_counts, memoryd_item_requests, memoryd_item_garbage, memoryd_forgotten; "
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN content_generation, DROP COLUMN next_content, "
       "DROP COLUMN content_count, DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
-      "expire_us, DROP COLUMN drop_us, DROP COLUMN opening; DELETE FROM "
+      "expire_us, DROP COLUMN drop_us, DROP COLUMN opening, DROP COLUMN has_timed_items; DELETE "
+      "FROM "
       "memoryd_schema WHERE "
       "version > 1");
   const auto store = database.Open();
@@ -124,11 +125,11 @@ TEST(PostgresStoreTest, TheSecondSchemaIsBroughtUpToDateWithItsData) {
   }
   database.Run(
       "DROP TABLE memoryd_blocks, memoryd_jobs, memoryd_namespaces, memoryd_items, "
-      "memoryd_item_counts, memoryd_item_requests, memoryd_item_garbage; "
+      "memoryd_item_counts, memoryd_item_requests, memoryd_item_garbage, memoryd_forgotten; "
       "ALTER TABLE memoryd_messages DROP COLUMN checksum; "
       "ALTER TABLE memoryd_sessions DROP COLUMN block_generation, DROP COLUMN message_bytes, "
       "DROP COLUMN content_bytes, DROP COLUMN edit_revision, DROP COLUMN subject, DROP COLUMN "
-      "expire_us, DROP COLUMN drop_us, DROP COLUMN opening; "
+      "expire_us, DROP COLUMN drop_us, DROP COLUMN opening, DROP COLUMN has_timed_items; "
       "DELETE FROM memoryd_schema WHERE version > 2");
   const auto store = database.Open();
   const auto loaded = store->LoadSession(change.key, kAllActive);
@@ -252,8 +253,8 @@ TEST(PostgresStoreTest, ASchemaWithoutMarksGetsThemWithItsNextStep) {
   database.Open();
   database.Run(
       fmt::format("ALTER TABLE memoryd_schema DROP COLUMN readable_from; "
-                  "DROP TABLE memoryd_namespaces, memoryd_items, memoryd_item_counts, "
-                  "memoryd_item_requests, memoryd_item_garbage; "
+                  "DROP TABLE memoryd_forgotten; "
+                  "ALTER TABLE memoryd_sessions DROP COLUMN has_timed_items; "
                   "DELETE FROM memoryd_schema WHERE version = {0}",
                   kReleasedSteps));
   database.Open();
@@ -602,6 +603,7 @@ std::string FillManySessions(const TestDatabase& database, Store& store) {
   database.Run(
       "INSERT INTO memoryd_garbage SELECT tenant, session, n, 1, n "
       "FROM memoryd_sessions, generate_series(0, 1) n");
+  database.Run("INSERT INTO memoryd_forgotten SELECT tenant, session, 1 FROM memoryd_sessions");
   database.Run(
       "INSERT INTO memoryd_blocks SELECT tenant, session, generation, 'b' || n, 0, 1, 0, "
       "1, 1, '' FROM memoryd_sessions, generate_series(1, 3) n");

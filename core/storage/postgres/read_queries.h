@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_STORAGE_POSTGRES_READ_QUERIES_H_
 
 #include "core/model/session.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/postgres/query_connection.h"
 #include "core/storage/postgres/row_codec.h"
 
@@ -11,7 +12,7 @@ namespace memoryd {
 // Of the types of the rows that have them.
 #define MEMORYD_NO_SESSION                                                                     \
   "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, " \
-  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
+  "NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL"
 #define MEMORYD_NO_MESSAGE                                                                    \
   "NULL::bigint AS position, NULL, NULL::smallint, NULL::bigint, NULL::bigint, NULL::bytea, " \
   "NULL::bytea, NULL::bigint"
@@ -146,13 +147,19 @@ inline constexpr Query kListSubject{
 inline constexpr Query kCountRequests{
     "count_requests",
     "SELECT count(*) FROM memoryd_requests WHERE tenant = $1 AND session = $2 "
-    "AND fingerprint <> '' AND create_us >= (SELECT coalesce(max(end_position), 0) "
-    "FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = 0)"};
+    "AND fingerprint <> '' AND create_us >= greatest((SELECT coalesce(max(before_us), 0) "
+    "FROM memoryd_forgotten WHERE tenant = $1 AND session = $2), "
+    "(SELECT coalesce(max(end_position), 0) "
+    "FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = 0))"};
+
+static_assert(kForgottenGeneration == 0, "as count_requests has it");
 
 inline constexpr Query kListGarbage{
     "list_garbage",
-    "SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = $1 AND session > $2 "
-    "ORDER BY session LIMIT $3::bigint"};
+    "(SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = $1 AND session > $2 "
+    "ORDER BY session LIMIT $3::bigint) UNION "
+    "(SELECT session FROM memoryd_forgotten WHERE tenant = $1 AND session > $2 "
+    "ORDER BY session LIMIT $3::bigint) ORDER BY session LIMIT $3::bigint"};
 
 #define MEMORYD_DUE_COLUMNS                             \
   "s.tenant, s.session, " MEMORYD_SESSION_COLUMNS_WITH( \

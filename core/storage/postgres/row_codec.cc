@@ -16,6 +16,7 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/checksum.h"
 #include "core/storage/postgres/query_connection.h"
 #include "core/storage/tool_ids.h"
@@ -69,7 +70,7 @@ absl::StatusOr<SessionRow> DecodeSession(const QueryResult& result, int row, int
   session.edit_revision = result.Int(row, column + 20);
   session.subject = std::string(result.Text(row, column + 21));
   session.expire_us = result.Int(row, column + 22);
-  session.drop_us = result.Int(row, column + 23);
+  ReadDropUs(result.Int(row, column + 23), result.Text(row, column + 25) == "t", session);
   session.opening = result.Int(row, column + 24);
   return session;
 }

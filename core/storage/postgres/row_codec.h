@@ -22,7 +22,7 @@ namespace memoryd {
   "s.next_content, s.content_count, s.block_generation, s.create_us, s.update_us, "      \
   "s.deleted, s.commit_tag, " config                                                     \
   ", s.message_bytes, s.content_bytes, s.edit_revision, "                                \
-  "s.subject, coalesce(s.expire_us, 0), coalesce(s.drop_us, 0), s.opening"
+  "s.subject, coalesce(s.expire_us, 0), coalesce(s.drop_us, 0), s.opening, s.has_timed_items"
 #define MEMORYD_SESSION_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("s.config")
 #define MEMORYD_MESSAGE_COLUMNS                                                        \
   "m.position, m.message_id, m.role, m.token_count, m.ingest_us, m.tool_ids, m.body, " \
@@ -33,7 +33,7 @@ namespace memoryd {
   "j.tenant, j.session, j.generation, j.block, j.number, j.message_generation, "             \
   "j.begin_position, j.end_position, j.state, j.attempts, j.create_us, j.update_us, j.due, " \
   "j.lease, j.lease_until, j.last_error, j.calls, j.prompt_tokens, j.completion_tokens"
-inline constexpr int kSessionColumnCount = 25;
+inline constexpr int kSessionColumnCount = 26;
 inline constexpr int kMessageColumnCount = 8;
 inline constexpr int kBlockColumnCount = 7;
 

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/status_macros.h"
 #include "core/model/session.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/postgres/query_connection.h"
 #include "core/storage/store.h"
 
@@ -19,6 +20,13 @@ namespace memoryd {
 namespace {
 
 constexpr std::int64_t kStepRows = 500;
+
+constexpr Query kListForgotten{"sweep_list_forgotten",
+                               "SELECT tenant, session, before_us FROM memoryd_forgotten LIMIT 50"};
+
+constexpr Query kListForgottenOfSession{
+    "sweep_list_forgotten_of_session",
+    "SELECT tenant, session, before_us FROM memoryd_forgotten WHERE tenant = $1 AND session = $2"};
 
 constexpr Query kListGarbage{
     "sweep_list_garbage",
@@ -38,11 +46,19 @@ constexpr Query kForgetRequests{
     "WHERE r.tenant = $1 AND r.session = $2 AND r.create_us < $3::bigint AND r.fingerprint <> '' "
     "ORDER BY r.request_id LIMIT $4::bigint))"};
 
-// Unless another sweeper is still at its records.
+// Unless a commit has raised the time meanwhile, or another sweeper is still at the records.
 constexpr Query kDeleteForgotten{
     "sweep_delete_forgotten",
+    "DELETE FROM memoryd_forgotten WHERE tenant = $1 AND session = $2 "
+    "AND before_us <= $3::bigint AND NOT EXISTS (SELECT 1 FROM memoryd_requests r "
+    "WHERE r.tenant = $1 AND r.session = $2 AND r.create_us < $3::bigint "
+    "AND r.fingerprint <> '')"};
+
+// The same as servers of schema 11 and before have it.
+constexpr Query kDeleteForgottenGarbage{
+    "sweep_delete_forgotten_garbage",
     "DELETE FROM memoryd_garbage WHERE tenant = $1 AND session = $2 AND generation = 0 "
-    "AND end_position = $3::bigint AND NOT EXISTS (SELECT 1 FROM memoryd_requests r "
+    "AND end_position <= $3::bigint AND NOT EXISTS (SELECT 1 FROM memoryd_requests r "
     "WHERE r.tenant = $1 AND r.session = $2 AND r.create_us < $3::bigint "
     "AND r.fingerprint <> '')"};
 
@@ -150,8 +166,9 @@ class Sweeper {
         step_timeout_(step_timeout),
         left_(limits.max_rows) {}
 
-  // What `list` names, until there is no more of it or no room: true in the first case.
-  absl::StatusOr<bool> SweepGarbage(const Query& list, const std::vector<std::string>& of);
+  // What there is to forget and to delete, of one session or of all, until there is no more of it
+  // or no room: true in the first case.
+  absl::StatusOr<bool> SweepGarbage(const SessionKey* key);
   // Rows of one table that are older than the cutoff, named by their first `key_columns` columns.
   absl::Status SweepOld(const Query& list, const Query& drop, int key_columns);
   std::int64_t left() const { return left_; }
@@ -162,11 +179,15 @@ class Sweeper {
   absl::StatusOr<QueryResult> Run(const Query& query, const Parameters& parameters) {
     return connection_.Run(query, parameters, std::chrono::steady_clock::now() + step_timeout_);
   }
+  // The same of what one query lists, by its first columns.
+  absl::StatusOr<bool> SweepListed(const Query& list, const Parameters& of, int columns,
+                                   absl::StatusOr<bool> (Sweeper::*sweep)(Parameters));
   // What one row of memoryd_garbage names, and the row itself once that is gone. Says whether
   // anything was deleted.
   absl::StatusOr<bool> SweepOne(Parameters garbage);
-  // The same where that names request records.
-  absl::StatusOr<bool> ForgetRequests(const Parameters& garbage);
+  // The same of memoryd_forgotten. Servers of schema 11 and before know only its row of garbage,
+  // which goes with it.
+  absl::StatusOr<bool> ForgetRequests(Parameters forgotten);
   // Deletes the generation's rows of one table by `drop`, in steps. Says whether there were any.
   absl::StatusOr<bool> SweepGeneration(const Parameters& garbage, const Query& drop);
 
@@ -177,7 +198,9 @@ class Sweeper {
 };
 
 absl::StatusOr<bool> Sweeper::SweepOne(Parameters garbage) {
-  if (garbage[2] == std::to_string(Garbage::kForgotten)) return ForgetRequests(garbage);
+  if (garbage[2] == std::to_string(kForgottenGeneration)) {
+    return ForgetRequests({garbage[0], garbage[1], garbage[4]});
+  }
   bool deleted_any = false;
   while (left_ > 0) {
     const std::int64_t rows = std::min(left_, kStepRows);
@@ -204,19 +227,21 @@ absl::StatusOr<bool> Sweeper::SweepOne(Parameters garbage) {
   return deleted_any;
 }
 
-absl::StatusOr<bool> Sweeper::ForgetRequests(const Parameters& garbage) {
+absl::StatusOr<bool> Sweeper::ForgetRequests(Parameters forgotten) {
   bool forgot_any = false;
   while (left_ > 0) {
     const std::int64_t rows = std::min(left_, kStepRows);
-    MEMORYD_ASSIGN_OR_RETURN(
-        const QueryResult forgotten,
-        Run(kForgetRequests, {garbage[0], garbage[1], garbage[4], std::to_string(rows)}));
-    left_ -= forgotten.affected();
-    forgot_any = forgot_any || forgotten.affected() > 0;
-    if (forgotten.affected() == rows) continue;
-    MEMORYD_ASSIGN_OR_RETURN(const QueryResult dropped,
-                             Run(kDeleteForgotten, {garbage[0], garbage[1], garbage[4]}));
-    return forgot_any || dropped.affected() > 0;
+    Parameters step = forgotten;
+    step.push_back(std::to_string(rows));
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult emptied, Run(kForgetRequests, step));
+    left_ -= emptied.affected();
+    forgot_any = forgot_any || emptied.affected() > 0;
+    if (emptied.affected() == rows) continue;
+    for (const Query* drop : {&kDeleteForgotten, &kDeleteForgottenGarbage}) {
+      MEMORYD_ASSIGN_OR_RETURN(const QueryResult dropped, Run(*drop, forgotten));
+      forgot_any = forgot_any || dropped.affected() > 0;
+    }
+    break;
   }
   return forgot_any;
 }
@@ -234,18 +259,31 @@ absl::StatusOr<bool> Sweeper::SweepGeneration(const Parameters& garbage, const Q
   return deleted_any;
 }
 
-absl::StatusOr<bool> Sweeper::SweepGarbage(const Query& list, const std::vector<std::string>& of) {
+absl::StatusOr<bool> Sweeper::SweepGarbage(const SessionKey* key) {
+  Parameters of;
+  if (key != nullptr) of = {key->tenant, key->session};
+  MEMORYD_ASSIGN_OR_RETURN(const bool forgotten,
+                           SweepListed(key == nullptr ? kListForgotten : kListForgottenOfSession,
+                                       of, 3, &Sweeper::ForgetRequests));
+  MEMORYD_ASSIGN_OR_RETURN(const bool deleted,
+                           SweepListed(key == nullptr ? kListGarbage : kListGarbageOfSession, of, 5,
+                                       &Sweeper::SweepOne));
+  return forgotten && deleted;
+}
+
+absl::StatusOr<bool> Sweeper::SweepListed(const Query& list, const Parameters& of, int columns,
+                                          absl::StatusOr<bool> (Sweeper::*sweep)(Parameters)) {
   // A round without any deletion has met other sweepers only: what they leave is for the next call.
   for (bool deleted_any = true; deleted_any && left_ > 0;) {
     deleted_any = false;
-    MEMORYD_ASSIGN_OR_RETURN(const QueryResult garbage, Run(list, of));
-    if (garbage.size() == 0) return true;
-    for (int row = 0; row < garbage.size() && left_ > 0; ++row) {
+    MEMORYD_ASSIGN_OR_RETURN(const QueryResult listed, Run(list, of));
+    if (listed.size() == 0) return true;
+    for (int row = 0; row < listed.size() && left_ > 0; ++row) {
       Parameters parameters;
-      for (int column = 0; column < 5; ++column) {
-        parameters.emplace_back(garbage.Text(row, column));
+      for (int column = 0; column < columns; ++column) {
+        parameters.emplace_back(listed.Text(row, column));
       }
-      MEMORYD_ASSIGN_OR_RETURN(const bool deleted, SweepOne(std::move(parameters)));
+      MEMORYD_ASSIGN_OR_RETURN(const bool deleted, (this->*sweep)(std::move(parameters)));
       deleted_any = deleted_any || deleted;
     }
   }
@@ -277,7 +315,7 @@ absl::Status Sweeper::SweepOld(const Query& list, const Query& drop, int key_col
 absl::StatusOr<std::int64_t> Sweep(QueryConnection& connection, const PurgeLimits& limits,
                                    std::chrono::milliseconds step_timeout) {
   Sweeper sweeper(connection, limits, step_timeout);
-  MEMORYD_RETURN_IF_ERROR(sweeper.SweepGarbage(kListGarbage, {}).status());
+  MEMORYD_RETURN_IF_ERROR(sweeper.SweepGarbage(nullptr).status());
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListRequests, kDeleteRequests, 3));
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListEndedJobs, kDeleteEndedJobs, 5));
   MEMORYD_RETURN_IF_ERROR(sweeper.SweepOld(kListTombstones, kDeleteTombstones, 2));
@@ -289,8 +327,7 @@ absl::StatusOr<SessionPurge> SweepSession(QueryConnection& connection, const Ses
                                           std::chrono::milliseconds step_timeout) {
   Sweeper sweeper(connection, {0, 0, max_rows}, step_timeout);
   SessionPurge purged;
-  MEMORYD_ASSIGN_OR_RETURN(purged.done,
-                           sweeper.SweepGarbage(kListGarbageOfSession, {key.tenant, key.session}));
+  MEMORYD_ASSIGN_OR_RETURN(purged.done, sweeper.SweepGarbage(&key));
   purged.rows = max_rows - sweeper.left();
   return purged;
 }

@@ -275,6 +275,17 @@ CREATE TABLE memoryd_item_garbage (
   PRIMARY KEY (tenant, generation)
 ) WITHOUT ROWID;
 )sql",
+    // See before_schema_12.h, where rows from before this step are read.
+    R"sql(
+ALTER TABLE memoryd_sessions ADD COLUMN has_timed_items INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE memoryd_forgotten (
+  tenant TEXT NOT NULL,
+  session TEXT NOT NULL,
+  before_us INTEGER NOT NULL,
+  PRIMARY KEY (tenant, session)
+) WITHOUT ROWID;
+)sql",
 };
 
 static_assert(kSteps.size() == kReleasedSteps);

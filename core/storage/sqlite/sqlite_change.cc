@@ -9,6 +9,7 @@
 
 #include "core/model/job.h"
 #include "core/model/message.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/checksum.h"
 #include "core/storage/job_order.h"
 #include "core/storage/sqlite/database.h"
@@ -45,7 +46,8 @@ constexpr char kSetSubject[] =
 
 // NULL: stays as it is.
 constexpr char kSetExpiry[] =
-    "UPDATE memoryd_sessions SET expire_us = coalesce(?, expire_us), drop_us = coalesce(?, drop_us)"
+    "UPDATE memoryd_sessions SET expire_us = coalesce(?, expire_us),"
+    " drop_us = coalesce(?, drop_us), has_timed_items = coalesce(?, has_timed_items)"
     " WHERE tenant = ? AND session = ?";
 
 constexpr char kInsertMessage[] =
@@ -99,6 +101,10 @@ constexpr char kInsertGarbage[] =
     "INSERT INTO memoryd_garbage (tenant, session, generation, begin_position, end_position)"
     " VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT DO UPDATE SET begin_position = min(begin_position, excluded.begin_position)";
+
+constexpr char kInsertForgotten[] =
+    "INSERT INTO memoryd_forgotten (tenant, session, before_us) VALUES (?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET before_us = max(before_us, excluded.before_us)";
 
 bool IsInsert(const SessionChange& change) { return change.expected_revision == 0; }
 
@@ -167,8 +173,11 @@ int SetSubject(Database& db, const SessionChange& change) {
 
 int SetExpiry(Database& db, const SessionChange& change) {
   Query query = db.Prepare(kSetExpiry);
-  for (const auto& [written, value] : {std::pair(change.write_expire_us, change.row.expire_us),
-                                       std::pair(change.write_drop_us, change.row.drop_us)}) {
+  const SessionRow& row = change.row;
+  for (const auto& [written, value] :
+       {std::pair(change.write_expire_us, row.expire_us),
+        std::pair(change.write_drop_us, StoredDropUs(row)),
+        std::pair(change.write_drop_us, std::int64_t{row.has_timed_items})}) {
     if (written) {
       query.Bind(value);
     } else {
@@ -436,6 +445,15 @@ int InsertRequests(Database& db, const SessionChange& change, CommitOutcome& out
   return SQLITE_OK;
 }
 
+int ForgetRequests(Database& db, const SessionKey& key, std::int64_t before_us) {
+  {
+    Query query = db.Prepare(kInsertForgotten);
+    query.BindText(key.tenant).BindText(key.session).Bind(before_us);
+    if (const int code = query.Run(); code != SQLITE_OK) return code;
+  }
+  return InsertGarbage(db, key, {kForgottenGeneration, 0, before_us});
+}
+
 }  // namespace
 
 int WriteChange(Database& db, const SessionChange& change, CommitOutcome& outcome) {
@@ -462,6 +480,10 @@ int WriteChange(Database& db, const SessionChange& change, CommitOutcome& outcom
   if (const int code = InsertRequests(db, change, outcome); code != SQLITE_OK) return code;
   for (const Garbage& garbage : change.garbage) {
     if (const int code = InsertGarbage(db, change.key, garbage); code != SQLITE_OK) return code;
+  }
+  if (change.forget_requests_before_us > 0) {
+    const int code = ForgetRequests(db, change.key, change.forget_requests_before_us);
+    if (code != SQLITE_OK) return code;
   }
   outcome = CommitOutcome::kCommitted;
   return SQLITE_OK;

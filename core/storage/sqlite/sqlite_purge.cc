@@ -14,6 +14,7 @@
 #include "core/base/status_macros.h"
 #include "core/model/job.h"
 #include "core/model/session.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/value.h"
 #include "core/storage/store.h"
@@ -33,8 +34,15 @@ constexpr char kSelectGarbageOfSession[] =
     "SELECT tenant, session, generation, begin_position, end_position FROM memoryd_garbage"
     " WHERE tenant = ? AND session = ? LIMIT 1";
 
+constexpr char kSelectForgotten[] =
+    "SELECT tenant, session, before_us FROM memoryd_forgotten LIMIT 1";
+
+constexpr char kSelectForgottenOfSession[] =
+    "SELECT tenant, session, before_us FROM memoryd_forgotten WHERE tenant = ? AND session = ?";
+
 constexpr char kListGarbage[] =
-    "SELECT DISTINCT session FROM memoryd_garbage WHERE tenant = ? AND session > ?"
+    "SELECT session FROM memoryd_garbage WHERE tenant = ? AND session > ?"
+    " UNION SELECT session FROM memoryd_forgotten WHERE tenant = ? AND session > ?"
     " ORDER BY session LIMIT ?";
 
 constexpr char kForgetRequests[] =
@@ -42,6 +50,14 @@ constexpr char kForgetRequests[] =
     " WHERE tenant = ? AND session = ? AND request_id IN"
     " (SELECT request_id FROM memoryd_requests WHERE tenant = ? AND session = ?"
     "  AND create_us < ? AND fingerprint <> x'' LIMIT ?)";
+
+constexpr char kDeleteForgotten[] =
+    "DELETE FROM memoryd_forgotten WHERE tenant = ? AND session = ? AND before_us <= ?";
+
+// The same as binaries of schema 11 and before have it.
+constexpr char kDeleteForgottenGarbage[] =
+    "DELETE FROM memoryd_garbage WHERE tenant = ? AND session = ? AND generation = 0"
+    " AND end_position <= ?";
 
 constexpr char kDeleteGarbage[] =
     "DELETE FROM memoryd_garbage"
@@ -99,6 +115,13 @@ struct GarbageRow {
   PositionRange range;
 };
 
+// The session's request records from before this time are to be forgotten.
+struct ForgottenRow {
+  std::string tenant;
+  std::string session;
+  std::int64_t before_us = 0;
+};
+
 Query& BindGeneration(Query& query, const GarbageRow& garbage) {
   return query.BindText(garbage.tenant).BindText(garbage.session).BindBits(garbage.generation);
 }
@@ -110,6 +133,14 @@ absl::StatusOr<std::optional<GarbageRow>> NextGarbage(Database& db, const Sessio
   MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
   if (!found) return std::nullopt;
   return GarbageRow{query.String(0), query.String(1), query.Bits(2), {query.Int(3), query.Int(4)}};
+}
+
+absl::StatusOr<std::optional<ForgottenRow>> NextForgotten(Database& db, const SessionKey* key) {
+  Query query = db.Prepare(key == nullptr ? kSelectForgotten : kSelectForgottenOfSession);
+  if (key != nullptr) query.BindText(key->tenant).BindText(key->session);
+  MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
+  if (!found) return std::nullopt;
+  return ForgottenRow{query.String(0), query.String(1), query.Int(2)};
 }
 
 // The end of the part of the garbage that goes in one step of at most `max_rows` rows.
@@ -196,18 +227,25 @@ struct Step {
   bool all_gone = false;
 };
 
-absl::StatusOr<Step> ForgetRequests(Database& db, const GarbageRow& garbage,
-                                    std::int64_t max_rows) {
-  Query query = db.Prepare(kForgetRequests);
-  query.BindText(garbage.tenant)
-      .BindText(garbage.session)
-      .BindText(garbage.tenant)
-      .BindText(garbage.session)
-      .Bind(garbage.range.end)
-      .Bind(max_rows);
-  MEMORYD_RETURN_IF_ERROR(query.Next().status());
-  const std::int64_t forgotten = db.changes();
-  return Step{forgotten, forgotten < max_rows};
+absl::StatusOr<std::int64_t> ForgetRequests(Database& db, const ForgottenRow& forgotten,
+                                            std::int64_t max_rows) {
+  const auto& [tenant, session, before_us] = forgotten;
+  std::int64_t rows = 0;
+  {
+    Query query = db.Prepare(kForgetRequests);
+    query.BindText(tenant).BindText(session).BindText(tenant).BindText(session);
+    query.Bind(before_us).Bind(max_rows);
+    MEMORYD_RETURN_IF_ERROR(query.Next().status());
+    rows = db.changes();
+  }
+  if (rows == max_rows) return rows;
+  for (const char* sql : {kDeleteForgotten, kDeleteForgottenGarbage}) {
+    Query query = db.Prepare(sql);
+    query.BindText(tenant).BindText(session).Bind(before_us);
+    MEMORYD_RETURN_IF_ERROR(query.Next().status());
+  }
+  // What says so counts as a row of its own.
+  return rows + 1;
 }
 
 absl::StatusOr<Step> DeleteGeneration(Database& db, const GarbageRow& garbage,
@@ -238,11 +276,14 @@ absl::StatusOr<Step> DeleteGeneration(Database& db, const GarbageRow& garbage,
 
 absl::StatusOr<std::int64_t> PurgeGarbage(Database& db, const SessionKey* key,
                                           std::int64_t max_rows) {
+  MEMORYD_ASSIGN_OR_RETURN(const std::optional<ForgottenRow> forgotten, NextForgotten(db, key));
+  if (forgotten.has_value()) return ForgetRequests(db, *forgotten, max_rows);
   MEMORYD_ASSIGN_OR_RETURN(const std::optional<GarbageRow> garbage, NextGarbage(db, key));
   if (!garbage.has_value()) return 0;
-  MEMORYD_ASSIGN_OR_RETURN(Step step, garbage->generation == Garbage::kForgotten
-                                          ? ForgetRequests(db, *garbage, max_rows)
-                                          : DeleteGeneration(db, *garbage, max_rows));
+  if (garbage->generation == kForgottenGeneration) {
+    return ForgetRequests(db, {garbage->tenant, garbage->session, garbage->range.end}, max_rows);
+  }
+  MEMORYD_ASSIGN_OR_RETURN(Step step, DeleteGeneration(db, *garbage, max_rows));
   // The entry counts as a row of its own: it goes in the next step when there is no room in this.
   if (step.all_gone && step.rows < max_rows) {
     Query query = db.Prepare(kDeleteGarbage);
@@ -320,7 +361,8 @@ absl::StatusOr<std::vector<std::string>> ListGarbage(Database& db, std::string_v
                                                      std::string_view after,
                                                      std::int64_t max_sessions) {
   Query query = db.Prepare(kListGarbage);
-  query.BindText(tenant).BindText(after).Bind(std::max<std::int64_t>(0, max_sessions));
+  query.BindText(tenant).BindText(after).BindText(tenant).BindText(after);
+  query.Bind(std::max<std::int64_t>(0, max_sessions));
   std::vector<std::string> sessions;
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());

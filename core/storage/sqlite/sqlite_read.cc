@@ -17,6 +17,7 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
+#include "core/storage/before_schema_12.h"
 #include "core/storage/checksum.h"
 #include "core/storage/sqlite/database.h"
 #include "core/storage/sqlite/row_format.h"
@@ -31,7 +32,8 @@ namespace {
   "generation, revision, next_position, floor_position, watermark, pinned, active_count," \
   " archived_count, active_tokens, content_generation, next_content, content_count,"      \
   " block_generation, create_us, update_us, deleted, commit_tag, " config                 \
-  ", message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us, opening"
+  ", message_bytes, content_bytes, edit_revision, subject, expire_us, drop_us, opening,"  \
+  " has_timed_items"
 #define MEMORYD_SESSION_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("config")
 // Where the first parameter says so.
 #define MEMORYD_LISTED_COLUMNS MEMORYD_SESSION_COLUMNS_WITH("CASE WHEN ? THEN config ELSE x'' END")
@@ -71,8 +73,11 @@ constexpr char kListDropping[] =
 constexpr char kCountRequests[] =
     "SELECT count(*) FROM memoryd_requests"
     " WHERE tenant = ? AND session = ? AND fingerprint <> x'' AND create_us >="
-    " (SELECT coalesce(max(end_position), 0) FROM memoryd_garbage"
-    "  WHERE tenant = ? AND session = ? AND generation = 0)";
+    " max((SELECT coalesce(max(before_us), 0) FROM memoryd_forgotten"
+    "  WHERE tenant = ? AND session = ?), (SELECT coalesce(max(end_position), 0)"
+    "  FROM memoryd_garbage WHERE tenant = ? AND session = ? AND generation = 0))";
+
+static_assert(kForgottenGeneration == 0, "as kCountRequests has it");
 
 // A configuration that is missing counts nothing: who reads the session is told.
 constexpr char kSelectUsage[] =
@@ -145,7 +150,7 @@ absl::StatusOr<SessionRow> ReadSessionRow(Database& db, const Query& query) {
   row.edit_revision = query.Int(20);
   row.subject = query.String(21);
   row.expire_us = query.Int(22);
-  row.drop_us = query.Int(23);
+  ReadDropUs(query.Int(23), query.Int(25) != 0, row);
   row.opening = query.Int(24);
   return row;
 }
@@ -162,12 +167,12 @@ absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query,
     if (page.more) return page;
     // Before it is read. A missing one ends the page, too: the next one begins with its error.
     if (limits.with_configs && !page.sessions.empty()) {
-      page.more = query.IsNull(26) || bytes + query.Int(26) > limits.max_bytes;
+      page.more = query.IsNull(27) || bytes + query.Int(27) > limits.max_bytes;
       if (page.more) return page;
     }
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
     bytes += std::ssize(row.config);
-    page.sessions.push_back({query.String(25), std::move(row)});
+    page.sessions.push_back({query.String(26), std::move(row)});
   }
 }
 
@@ -436,7 +441,7 @@ absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64
       MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
       if (!found) break;
       MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
-      due.push_back({{query.String(26), query.String(25)}, std::move(row)});
+      due.push_back({{query.String(27), query.String(26)}, std::move(row)});
     }
   }
   return due;
@@ -444,7 +449,7 @@ absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64
 
 absl::StatusOr<std::int64_t> CountRequests(Database& db, const SessionKey& key) {
   Query query = db.Prepare(kCountRequests);
-  query.BindText(key.tenant).BindText(key.session).BindText(key.tenant).BindText(key.session);
+  for (int i = 0; i < 3; ++i) query.BindText(key.tenant).BindText(key.session);
   MEMORYD_RETURN_IF_ERROR(query.Next().status());
   return query.Int(0);
 }

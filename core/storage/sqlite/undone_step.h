@@ -4,8 +4,10 @@
 
 namespace memoryd::sqlite {
 
-// From schema 11 to 8, in a store without large values.
+// From schema 12 to 8, in a store without large values.
 inline constexpr char kBackToSchema8[] =
+    "ALTER TABLE memoryd_sessions DROP COLUMN has_timed_items;"
+    "DROP TABLE memoryd_forgotten;"
     "DROP TABLE memoryd_namespaces;"
     "DROP TABLE memoryd_items;"
     "DROP TABLE memoryd_item_values;"

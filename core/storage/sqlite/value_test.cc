@@ -322,7 +322,7 @@ TEST_F(ValueTest, WhoLooksForDueSessionsReadsNoLargeConfiguration) {
   SessionChange change = Next();
   change.row.config = kLarger;
   change.write_config = true;
-  change.row.expire_us = change.row.drop_us = 5;
+  change.row.expire_us = change.row.drop_us = 6;
   change.write_expire_us = change.write_drop_us = true;
   Commit(change);
   const auto due = store_->ListDueSessions(10, 10);
@@ -390,7 +390,7 @@ TEST_F(ValueTest, RepliesAreReadFromWhereTheyStand) {
   Purge(/*now_us=*/15);
   EXPECT_THAT(ValueSizes(), ElementsAre(kLarger.size()));
   change = Next();
-  change.garbage = {{Garbage::kForgotten, 0, 30}};
+  change.forget_requests_before_us = 30;
   Commit(change);
   Purge();
   EXPECT_THAT(ValueSizes(), IsEmpty());

@@ -61,7 +61,6 @@ SessionDraft::Decision SessionDraft::Apply(const commands::PublishStaged& publis
   const std::int64_t revision = row_.revision;
   row_ = staged.row;
   row_.revision = revision;
-  timed_ = HasTimedItems(row_);
   if (row_.create_us == 0) row_.create_us = now_us_;
   row_.deleted = false;
   SetConfig(staged.settings, *staged.config);

@@ -74,7 +74,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
     return Apply(commands::DeleteSession(), write);
   }
   WriteResult result;
-  if (!retention.DropsMessages() && !timed_ && !HasExpiringState(*config_)) {
+  if (!retention.DropsMessages() && !row_.has_timed_items && !HasExpiringState(*config_)) {
     const bool right = HasRightTimes(row_, retention, EntriesDueUs(), now_us_);
     return right ? unchanged : Stored(request, std::move(result));
   }
@@ -106,7 +106,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write
 }
 
 void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result) {
-  if (!timed_) return;
+  if (!row_.has_timed_items) return;
   std::vector<MessagePtr> gone;
   std::int64_t next_us = sweep.next_expire_us;
   const auto look = [&](const MessagePtr& message) {
@@ -143,8 +143,8 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
   // What came behind since it was looked at.
   const bool moved = row_.watermark != sweep.watermark || row_.next_content != sweep.next_content;
   if (moved) next_us = next_us == 0 ? now_us_ : std::min(next_us, now_us_);
-  timed_ = next_us > 0;
-  if (timed_) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
+  row_.has_timed_items = next_us > 0;
+  if (row_.has_timed_items) LookAt(std::max(next_us, now_us_ + std::max(sweep.pause_us, kSoonUs)));
 }
 
 SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& command, Write& write) {
@@ -175,7 +175,8 @@ SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& comma
     }
   }
   // When it is to be looked at for another reason, that write has said so.
-  const bool due = config_->retention.DropsMessages() || timed_ || HasExpiringState(*config_);
+  const bool due =
+      config_->retention.DropsMessages() || row_.has_timed_items || HasExpiringState(*config_);
   if (!due) row_.drop_us = 0;
   more_entries_ = removal.more;
   return Stored(request, WriteResult());

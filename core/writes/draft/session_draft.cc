@@ -52,12 +52,12 @@ SessionDraft::SessionDraft(const Session& base, const TokenRules& rules, std::in
       base_usage_(UsageOf(base.row)),
       base_expire_us_(base.row.expire_us),
       base_drop_us_(base.row.drop_us),
+      base_has_timed_items_(base.row.has_timed_items),
       rules_(rules),
       now_us_(std::max(now_us, base.row.update_us + (base.row.deleted ? 1 : 0))),
       random_(random),
       max_active_bytes_(max_active_bytes),
       row_(base.row),
-      timed_(HasTimedItems(base.row)),
       config_(base.config),
       messages_(base),
       blocks_(base, now_us_, random) {
@@ -200,8 +200,7 @@ std::optional<SessionDraft::Decision> SessionDraft::CountTokens(Write& write,
 void SessionDraft::ForgetReplies() {
   if (row_.subject.empty()) return;
   // Later ones have a later time, see `now_us_`.
-  garbage_.Add(Garbage::kForgotten, {0, row_.update_us + 1});
-  forget_requests_ = true;
+  forget_requests_before_us_ = row_.update_us + 1;
 }
 
 void SessionDraft::Create(const SessionSettings& settings, SessionConfig config) {
@@ -318,20 +317,22 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.row = row_;
   change.write_config = write_config_;
   change.write_expire_us = row_.expire_us != base_expire_us_;
-  change.write_drop_us = row_.drop_us != base_drop_us_;
+  change.write_drop_us =
+      row_.drop_us != base_drop_us_ || row_.has_timed_items != base_has_timed_items_;
   change.contents = std::move(stored_contents_);
   change.erased_entries = std::move(erased_contents_);
   if (replaced_content_ != nullptr) change.replaced_contents = {replaced_content_};
   messages_.TakeChange(change);
   garbage_.MoveTo(change.garbage);
   blocks_.TakeChange(key, change);
+  change.forget_requests_before_us = forget_requests_before_us_;
   change.requests = requests_;
   return change;
 }
 
 void SessionDraft::ApplyTo(Session& session) {
   if (&session != &base_ || session.row.revision >= row_.revision) return;
-  if (forget_requests_) {
+  if (forget_requests_before_us_ > 0) {
     for (const RequestRecord& record : session.recent_requests) {
       session.content_bytes -= ByteSize(record);
     }

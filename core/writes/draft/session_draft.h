@@ -218,6 +218,7 @@ class SessionDraft {
   const TenantUsage base_usage_;
   const std::int64_t base_expire_us_;
   const std::int64_t base_drop_us_;
+  const bool base_has_timed_items_;
   const TokenRules& rules_;
   const std::int64_t now_us_;
   RandomSource& random_;
@@ -227,7 +228,6 @@ class SessionDraft {
   bool staged_ = false;  // By the last write.
   bool must_load_ = false;
   SessionRow row_;
-  bool timed_ = false;  // See HasTimedItems(); drop_us becomes odd or even at last.
   std::shared_ptr<const SessionConfig> config_;
   bool write_config_ = false;
   bool more_entries_ = false;  // That the sweeper has to take out.
@@ -238,8 +238,8 @@ class SessionDraft {
   MessageLedger messages_;
   // row_.block_generation follows it when a write is done.
   BlockLedger blocks_;
-  bool forget_requests_ = false;
-  GarbageList garbage_;  // Of contents and replies.
+  std::int64_t forget_requests_before_us_ = 0;
+  GarbageList garbage_;  // Of contents.
   std::vector<RequestRecord> requests_;
 };
 

@@ -106,7 +106,7 @@ void SessionDraft::DropOldest() {
   const bool none_archived = ArchivedButOpening(row_) == 0;
   if (leaving.held || OpeningIsDue(0)) {
     LookAt(now_us_ + kSoonUs);
-  } else if (none_archived && (timed_ || HasExpiringState(*config_))) {
+  } else if (none_archived && (row_.has_timed_items || HasExpiringState(*config_))) {
     LookAt(NextActiveDrop());
   } else if (none_archived && (row_.drop_us == 0 || row_.drop_us <= now_us_)) {
     row_.drop_us = NextActiveDrop();
@@ -121,7 +121,7 @@ void SessionDraft::LookAt(std::int64_t at_us) {
 
 void SessionDraft::NoteTime(const Message& item) {
   if (item.ids->expire_us == 0) return;
-  timed_ = true;
+  row_.has_timed_items = true;
   LookAt(item.ids->expire_us);
 }
 
@@ -139,6 +139,7 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
   const Retention& retention = config_->retention;
   if (!exists()) {
     row_.expire_us = row_.drop_us = 0;
+    row_.has_timed_items = false;
     return;
   }
   switch (traits.renews) {
@@ -153,15 +154,18 @@ void SessionDraft::SetDueTimes(const CommandTraits& traits) {
       row_.expire_us = retention.ExpiryAt(now_us_);
       break;
   }
-  if (row_.drop_us > 0 && !retention.DropsMessages() && !timed_ && !HasExpiringState(*config_))
+  if (row_.drop_us > 0 && !retention.DropsMessages() && !row_.has_timed_items &&
+      !HasExpiringState(*config_)) {
     row_.drop_us = 0;
+  }
   if (const std::int64_t due_us = EntriesDueUs(); due_us > 0) {
     const std::int64_t at_us = more_entries_ ? now_us_ : std::max(due_us, now_us_ + kSoonUs);
     // What is due already stays so, however often the session is written.
     LookAt(traits.is_sweep || base_drop_us_ == 0 ? at_us : std::min(base_drop_us_, at_us));
   }
-  // Never sooner than it is due.
-  if (HasTimedItems(row_) != timed_ && row_.drop_us > 0) ++row_.drop_us;
+  // Even, and never sooner than it is due.
+  row_.drop_us += row_.drop_us & 1;
+  if (row_.drop_us == 0) row_.has_timed_items = false;
 }
 
 void SessionDraft::ExpireStates() {

@@ -455,6 +455,31 @@ TEST_F(RetentionTest, FactsThatNobodySaysAgainAreRetired) {
   EXPECT_TRUE(FactState::FromJson(session_.blocks.at("facts")->state).value().facts.empty());
 }
 
+TEST_F(RetentionTest, TheRowSaysThatAnItemHasATimeOfItsOwn) {
+  PutLines({{"user", "a"}});
+  EXPECT_FALSE(session_.row.has_timed_items);
+  WriteRequest put = Plain(commands::Put(), {{"user", "b"}});
+  ItemsOf(put).messages.front().message.ids.value().expire_us = now_us_ + kSecond + 1;
+  MustStore(std::move(put));
+  EXPECT_TRUE(session_.row.has_timed_items);
+  EXPECT_EQ(session_.row.drop_us, now_us_ + kSecond + 2) << "even, and no sooner than it is due";
+  EXPECT_TRUE(change_->write_drop_us);
+  PutLines({{"user", "c"}});
+  EXPECT_TRUE(session_.row.has_timed_items);
+  EXPECT_FALSE(change_->write_drop_us);
+
+  now_us_ = session_.row.drop_us;
+  SweepRequest sweep = Seen();
+  sweep.watermark = session_.row.watermark;
+  sweep.next_content = session_.row.next_content;
+  EXPECT_EQ(Sweep(sweep).kind, DecisionKind::kStore);
+  EXPECT_THAT(Bodies(session_.active), ElementsAre("a", "c"));
+  EXPECT_FALSE(session_.row.has_timed_items);
+  EXPECT_TRUE(change_->write_drop_us);
+  MustStore(Plain(commands::DeleteSession()));
+  EXPECT_FALSE(session_.row.has_timed_items);
+}
+
 TEST_F(RetentionTest, UpdateSessionTakesItBack) {
   SessionSettings settings = Buffer();
   settings.retention.session_ttl_us = 16 * kSecond;
