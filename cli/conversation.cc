@@ -21,6 +21,7 @@
 #include "cli/call_error.h"
 #include "cli/command.h"
 #include "cli/connection.h"
+#include "cli/explanation_lines.h"
 #include "cli/message_text.h"
 #include "cli/pages.h"
 #include "cli/printer.h"
@@ -49,6 +50,7 @@ struct Arguments {
   std::string session_template;
   std::optional<double> wait_s;
   bool alternate_roles = false;
+  bool explain = false;  // Of `get`.
   // Of `query`.
   std::int32_t top = 0;
   std::int32_t neighbours = 0;
@@ -132,6 +134,7 @@ absl::Status Get(Connection& connection, Printer& printer, const Arguments& argu
   if (!arguments.text.empty()) {
     MEMORYD_ASSIGN_OR_RETURN(*request.mutable_input(), GivenText(arguments));
   }
+  request.set_explain(arguments.explain);
   MEMORYD_ASSIGN_OR_RETURN(const v1::GetResponse response, connection.Call(&Service::Get, request));
   if (response.revision() == 0) return NoSession();
   if (printer.json()) {
@@ -146,6 +149,9 @@ absl::Status Get(Connection& connection, Printer& printer, const Arguments& argu
   Print(printer, "blocks used", response.blocks_used());
   Print(printer, "blocks left out", response.blocks_dropped());
   Print(printer, response.missing_blocks());
+  if (response.has_explanation()) {
+    printer.Print(ExplanationLines(response.explanation(), printer.width(), printer.colour()));
+  }
   return absl::OkStatus();
 }
 
@@ -286,6 +292,8 @@ void AddConversation(CLI::App& app, Invocation& invocation) {
           &Get);
   get.add_option("--input", arguments->text,
                  "The user's next message, by which blocks may choose; - reads standard input.");
+  get.add_flag("--explain", arguments->explain,
+               "Show also the tokens of each block, what was left out and why, and the limits.");
   CLI::App& query = add("query", "Searches the session by words and by meaning.", &Query);
   add_text(query, "The text to search for; - reads standard input.");
   query.add_option("--top", arguments->top, "The most results; 0: 10 [0].")

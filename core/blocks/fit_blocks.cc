@@ -91,6 +91,7 @@ class Fit : public std::enable_shared_from_this<Fit> {
         ++at_;
         continue;
       }
+      if (uncut_tokens_.empty()) uncut_tokens_ = tokens_;
       request_.blocks[i]->Truncate(request_.session, sections_[i].content, Over(), counter_,
                                    request_.deadline,
                                    [self = shared_from_this(), i](absl::StatusOr<BlockContent> c) {
@@ -135,6 +136,8 @@ class Fit : public std::enable_shared_from_this<Fit> {
           .push_back(sections_[i].name);
     }
     result.sections = std::move(sections_);
+    result.section_tokens = std::move(tokens_);
+    result.uncut_tokens = uncut_tokens_.empty() ? result.section_tokens : std::move(uncut_tokens_);
     done_(std::move(result));
   }
 
@@ -143,8 +146,9 @@ class Fit : public std::enable_shared_from_this<Fit> {
   const bool llama_;
   const Done done_;
   std::vector<MemorySection> sections_;
-  std::vector<std::int64_t> tokens_;  // Of each section.
-  std::vector<std::size_t> order_;    // In which blocks are cut.
+  std::vector<std::int64_t> tokens_;        // Of each section.
+  std::vector<std::int64_t> uncut_tokens_;  // Empty: none was cut.
+  std::vector<std::size_t> order_;          // In which blocks are cut.
   std::vector<bool> said_, cut_;
   std::size_t at_ = 0;  // In order_.
   int tries_ = 0;

@@ -30,8 +30,10 @@ struct FitRequest {
 };
 
 struct FitResult {
-  std::vector<MemorySection> sections;  // Of the blocks, in order, for MemoryParts().
-  std::int64_t tokens = 0;              // What they count for.
+  std::vector<MemorySection> sections;       // Of the blocks, in order, for MemoryParts().
+  std::int64_t tokens = 0;                   // What they count for, with what frames them.
+  std::vector<std::int64_t> section_tokens;  // Of each of `sections`.
+  std::vector<std::int64_t> uncut_tokens;    // The same before any was cut.
   // Names of the blocks that said something and were left out whole, or in part.
   std::vector<std::string> dropped;
   std::vector<std::string> truncated;

@@ -136,9 +136,9 @@ class Engine {
   void Submit(WriteRequest request, Write::Done done) {
     writes_.Submit(std::move(request), std::move(done));
   }
-  void Get(const SessionKey& key, std::optional<std::string> input, CallEnd end, Done<Context> done,
+  void Get(const SessionKey& key, ContextQuestion question, CallEnd end, Done<Context> done,
            TracePtr trace = nullptr) {
-    contexts_.Get(key, std::move(input), std::move(end), std::move(done), std::move(trace));
+    contexts_.Get(key, std::move(question), std::move(end), std::move(done), std::move(trace));
   }
   void Query(QueryRequest request, CallEnd end, Done<Found> done) {
     StartQuery(&search_environment_, std::move(request), std::move(end), std::move(done));

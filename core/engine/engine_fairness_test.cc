@@ -80,7 +80,7 @@ class EngineFairnessTest : public EngineTest {
         [this, name](absl::StatusOr<Page> page) { Note(name, page.status()); });
   }
   void StartSmallGet(std::shared_ptr<const CallWatch> watch = nullptr) {
-    engine_->Get(kSmall, std::nullopt, {Far(), std::move(watch)},
+    engine_->Get(kSmall, {}, {Far(), std::move(watch)},
                  [this](absl::StatusOr<Context> context) { Note("get", context.status()); });
   }
   void StartPut(const std::string& name, const SessionKey& key, std::size_t bytes) {
@@ -162,7 +162,7 @@ TEST_F(EngineFairnessTest, ALargeGetIsComposedByAReader) {
   const auto composer = [this](const SessionKey& key) {
     auto promise = std::make_shared<std::promise<std::thread::id>>();
     auto future = promise->get_future();
-    engine_->Get(key, std::nullopt, Far(), [promise](const absl::StatusOr<Context>&) {
+    engine_->Get(key, {}, Far(), [promise](const absl::StatusOr<Context>&) {
       promise->set_value(std::this_thread::get_id());
     });
     return Await(std::move(future));

@@ -24,6 +24,7 @@
 #include "core/model/usage_count.h"
 #include "core/reads/compose.h"
 #include "core/reads/context.h"
+#include "core/reads/explain.h"
 
 namespace memoryd {
 namespace {
@@ -158,6 +159,7 @@ class Builder : public std::enable_shared_from_this<Builder> {
     MEMORYD_RETURN_IF_ERROR(fitted.status());
     Context context = Compose(request_.session, fitted->tokens);
     MEMORYD_ASSIGN_OR_RETURN(context.memory, MemoryParts(profile(), fitted->sections));
+    if (request_.explain) context.explanation = ExplainBlocks(context, *fitted);
     for (MemorySection& section : fitted->sections) {
       if (section.content.empty()) continue;
       context.blocks_used.push_back(section.name);
@@ -170,6 +172,51 @@ class Builder : public std::enable_shared_from_this<Builder> {
     context.usage = usage_->Total();
     context.insert_method = request_.session.config->insert_method;
     return context;
+  }
+
+  // Before what the sections say is moved away.
+  std::shared_ptr<const Explanation> ExplainBlocks(const Context& context,
+                                                   const FitResult& fitted) const {
+    const Session& session = request_.session;
+    auto explanation = std::make_shared<Explanation>(Explain(
+        request_.stored == nullptr ? session : *request_.stored, session, context.messages));
+    explanation->block_tokens = fitted.tokens;
+    for (std::size_t i = 0; i < fitted.sections.size(); ++i) {
+      const Block& block = *(*request_.blocks)[i];
+      ExplainedBlock& explained = explanation->blocks.emplace_back();
+      explained.block = block.name();
+      for (const BlockSettings& settings : session.config->blocks) {
+        if (settings.name == block.name()) explained.kind = settings.kind;
+      }
+      explained.priority = block.priority();
+      explained.tokens = fitted.section_tokens[i];
+      explained.uncut_tokens = fitted.uncut_tokens[i];
+      explained.outcome = OutcomeOf(fitted, i);
+      const MissingBlock* const missing = FindMissing(block.name());
+      if (explained.outcome == BlockOutcome::kEmpty && missing != nullptr) {
+        explained.outcome = BlockOutcome::kMissing;
+        explained.missing_reason = missing->reason;
+      }
+    }
+    return explanation;
+  }
+
+  static BlockOutcome OutcomeOf(const FitResult& fitted, std::size_t i) {
+    const std::string& name = fitted.sections[i].name;
+    const auto names = [&name](const std::vector<std::string>& blocks) {
+      return std::find(blocks.begin(), blocks.end(), name) != blocks.end();
+    };
+    if (names(fitted.dropped)) return BlockOutcome::kDropped;
+    if (names(fitted.truncated)) return BlockOutcome::kCut;
+    return fitted.sections[i].content.empty() ? BlockOutcome::kEmpty : BlockOutcome::kShown;
+  }
+
+  // The block itself, or one of another session that it shows.
+  const MissingBlock* FindMissing(const std::string& name) const {
+    for (const MissingBlock& missing : missing_) {
+      if (missing.block == name || missing.block.starts_with(name + "/")) return &missing;
+    }
+    return nullptr;
   }
 
   BlockContextRequest request_;

@@ -25,6 +25,9 @@ struct BlockContextRequest {
   std::shared_ptr<const BlockSet> blocks;
   // What the user is about to say; "" is something.
   std::optional<std::string> input;
+  bool explain = false;  // Whether Context::explanation is wanted.
+  // With `explain`: the session with what has expired; null where nothing has.
+  std::shared_ptr<const Session> stored = nullptr;
   TracePtr trace = nullptr;  // Of the call; null for none.
   std::int64_t now_us = 0;   // Microseconds since the epoch.
   // For each block, and at most half the time left; one that needs longer is left out and named.

@@ -3,6 +3,8 @@
 #define MEMORYD_CORE_READS_CONTEXT_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,9 +12,17 @@
 #include "core/model/job.h"
 #include "core/model/message.h"
 #include "core/model/session_config.h"
+#include "core/reads/explain.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
+
+// What is asked of a Get besides the session.
+struct ContextQuestion {
+  // What the user is about to say, for blocks to choose by; "" is something.
+  std::optional<std::string> input = {};
+  bool explain = false;  // Whether Context::explanation is wanted.
+};
 
 // A block that could not answer, and why, in capitals.
 struct MissingBlock {
@@ -36,6 +46,8 @@ struct Context {
   std::vector<std::string> blocks_dropped;
   std::vector<MissingBlock> missing_blocks;
   Usage usage;  // What models took for it.
+  // Null where it is not wanted, or there is no session.
+  std::shared_ptr<const Explanation> explanation;
 };
 
 }  // namespace memoryd

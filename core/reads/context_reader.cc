@@ -22,6 +22,7 @@
 #include "core/reads/context.h"
 #include "core/sessions/session.h"
 #include "core/sessions/session_cache.h"
+#include "core/reads/explain.h"
 #include "core/sessions/session_errors.h"
 
 namespace memoryd {
@@ -32,6 +33,15 @@ namespace {
 constexpr std::size_t kLargeContext = 200;
 constexpr std::int64_t kLargeContextBytes = 256 << 10;
 
+Context ComposeOf(const Session& session, const Session& live, bool explain) {
+  Context context = Compose(live);
+  if (explain && live.exists()) {
+    context.explanation =
+        std::make_shared<const Explanation>(Explain(session, live, context.messages));
+  }
+  return context;
+}
+
 bool IsLarge(CachedSession& session) {
   MutexLock lock(session.mutex);
   return session.session.active.size() > kLargeContext ||
@@ -41,22 +51,22 @@ bool IsLarge(CachedSession& session) {
 
 }  // namespace
 
-std::optional<Context> ContextReader::AtHand(CachedSession& session) {
+std::optional<Context> ContextReader::AtHand(CachedSession& session, bool explain) {
   if (options_.reader->shared() || !options_.calls->serving()) return std::nullopt;
   MutexLock lock(session.mutex);
   if (!session.loaded || !session.session.whole || !session.session.config->blocks.empty() ||
       session.session.active_bytes > kLargeContextBytes) {
     return std::nullopt;
   }
-  Context context = ComposeLive(session.session);
+  Context context = ComposeLive(session.session, explain);
   options_.touches->NoteRead(session.key, session.session.row, *session.session.config);
   return context;
 }
 
-void ContextReader::Get(const SessionKey& key, std::optional<std::string> input, CallEnd end,
+void ContextReader::Get(const SessionKey& key, ContextQuestion question, CallEnd end,
                         std::function<void(absl::StatusOr<Context>)> done, TracePtr trace) {
   std::shared_ptr<CachedSession> session = options_.reader->Acquire(key);
-  if (std::optional<Context> context = AtHand(*session); context.has_value()) {
+  if (std::optional<Context> context = AtHand(*session, question.explain); context.has_value()) {
     Increment(options_.calls->stats().cache_hits);
     done(*std::move(context));
     return;
@@ -64,10 +74,11 @@ void ContextReader::Get(const SessionKey& key, std::optional<std::string> input,
   const auto read = options_.calls->Begin<Context>(key.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
   options_.reader->WithCurrent(
-      session, read, [this, session, input = std::move(input), trace = std::move(trace), read] {
-        const auto compose = [this, session, input, trace, read] {
+      session, read,
+      [this, session, question = std::move(question), trace = std::move(trace), read] {
+        const auto compose = [this, session, question, trace, read] {
           if (read->HasEnded()) return;
-          options_.calls->Guarded(read, [&] { ComposeContext(session, input, trace, read); });
+          options_.calls->Guarded(read, [&] { ComposeContext(session, question, trace, read); });
         };
         if (IsLarge(*session)) {
           options_.calls->RunAdmitted(session->key.tenant, compose);
@@ -78,7 +89,7 @@ void ContextReader::Get(const SessionKey& key, std::optional<std::string> input,
 }
 
 void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session,
-                                   const std::optional<std::string>& input, const TracePtr& trace,
+                                   const ContextQuestion& question, const TracePtr& trace,
                                    const std::shared_ptr<ReadCall<Context>>& read) {
   std::optional<Context> plain;
   BlockContextRequest request;
@@ -89,13 +100,15 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
     if (!session->session.whole) {
       status = SessionTooLarge(session->session.active_bytes);
     } else if (!session->session.exists() || session->session.config->blocks.empty()) {
-      plain = ComposeLive(session->session);
+      plain = ComposeLive(session->session, question.explain);
     } else {
       request.session = session->session;
       // Kept by the cache alone.
       request.session.recent_requests.clear();
-      if (request.session.row.has_timed_items)
+      if (request.session.row.has_timed_items) {
+        if (question.explain) request.stored = std::make_shared<const Session>(request.session);
         HideExpired(request.session, options_.clock->NowUs());
+      }
     }
   }
   if (!status.ok()) {
@@ -114,7 +127,8 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
   }
   request.key = session->key;
   request.blocks = *std::move(blocks);
-  request.input = input;
+  request.input = question.input;
+  request.explain = question.explain;
   request.trace = trace;
   request.now_us = options_.clock->NowUs();
   request.block_timeout = options_.block_timeout;
@@ -128,13 +142,13 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
                     [read](absl::StatusOr<Context> context) { read->Finish(std::move(context)); });
 }
 
-Context ContextReader::ComposeLive(const Session& session) const {
-  if (!session.row.has_timed_items) return Compose(session);
+Context ContextReader::ComposeLive(const Session& session, bool explain) const {
+  if (!session.row.has_timed_items) return ComposeOf(session, session, explain);
   const std::int64_t now_us = options_.clock->NowUs();
-  if (!HasExpired(session, now_us)) return Compose(session);
+  if (!HasExpired(session, now_us)) return ComposeOf(session, session, explain);
   Session live = session;
   HideExpired(live, now_us);
-  return Compose(live);
+  return ComposeOf(session, live, explain);
 }
 
 }  // namespace memoryd

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include "core/base/wall_clock.h"
 #include "core/calls/calls.h"
@@ -40,20 +39,19 @@ class ContextReader {
 
   explicit ContextReader(Options options) : options_(std::move(options)) {}
 
-  // `input`: what the user is about to say, for blocks to choose by. `trace`: of the call; blocks
-  // tell it to whom they ask.
-  void Get(const SessionKey& key, std::optional<std::string> input, CallEnd end,
+  // `trace`: of the call; blocks tell it to whom they ask.
+  void Get(const SessionKey& key, ContextQuestion question, CallEnd end,
            std::function<void(absl::StatusOr<Context>)> done, TracePtr trace);
 
  private:
   // The answer where it is at hand: of a session that is in memory and this server's alone, has no
   // blocks and is small.
-  std::optional<Context> AtHand(CachedSession& session);
+  std::optional<Context> AtHand(CachedSession& session, bool explain);
   void ComposeContext(const std::shared_ptr<CachedSession>& session,
-                      const std::optional<std::string>& input, const TracePtr& trace,
+                      const ContextQuestion& question, const TracePtr& trace,
                       const std::shared_ptr<ReadCall<Context>>& read);
   // What a Get returns of a session without blocks.
-  Context ComposeLive(const Session& session) const;
+  Context ComposeLive(const Session& session, bool explain) const;
 
   const Options options_;
 };

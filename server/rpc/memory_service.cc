@@ -216,10 +216,11 @@ void MemoryService::Get(RpcCallPtr rpc) {
         const v1::GetRequest& request = call->request();
         MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
         MEMORYD_RETURN_IF_ERROR(CheckText("input", request.input(), kMaxInput));
-        std::optional<std::string> input;
-        if (request.has_input()) input = request.input();
+        ContextQuestion question;
+        if (request.has_input()) question.input = request.input();
+        question.explain = request.explain();
         engine_.Get(
-            {call->tenant(), request.session_id()}, std::move(input), EndOf(call),
+            {call->tenant(), request.session_id()}, std::move(question), EndOf(call),
             [call](absl::StatusOr<memoryd::Context> result) {
               call->Finish(result.ok() ? GetReply(*result,
                                                   [&call](std::size_t bytes) {

@@ -59,6 +59,70 @@ void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session*
   if (!config.template_name.empty()) session->set_template_(config.template_name);
 }
 
+v1::LeftOutReason ToProto(LeftOutReason reason) {
+  switch (reason) {
+    case LeftOutReason::kTokenLimit:
+      return v1::LEFT_OUT_REASON_TOKEN_LIMIT;
+    case LeftOutReason::kResultWithoutCall:
+      return v1::LEFT_OUT_REASON_RESULT_WITHOUT_CALL;
+    case LeftOutReason::kCallWithoutResult:
+      return v1::LEFT_OUT_REASON_CALL_WITHOUT_RESULT;
+    case LeftOutReason::kBeforeHuman:
+      return v1::LEFT_OUT_REASON_BEFORE_HUMAN;
+    case LeftOutReason::kExpired:
+      return v1::LEFT_OUT_REASON_EXPIRED;
+  }
+  return v1::LEFT_OUT_REASON_UNSPECIFIED;
+}
+
+v1::BlockOutcome ToProto(BlockOutcome outcome) {
+  switch (outcome) {
+    case BlockOutcome::kShown:
+      return v1::BLOCK_OUTCOME_SHOWN;
+    case BlockOutcome::kCut:
+      return v1::BLOCK_OUTCOME_CUT;
+    case BlockOutcome::kDropped:
+      return v1::BLOCK_OUTCOME_DROPPED;
+    case BlockOutcome::kEmpty:
+      return v1::BLOCK_OUTCOME_EMPTY;
+    case BlockOutcome::kMissing:
+      return v1::BLOCK_OUTCOME_MISSING;
+  }
+  return v1::BLOCK_OUTCOME_UNSPECIFIED;
+}
+
+v1::ContextExplanation ToProto(const Explanation& explanation) {
+  v1::ContextExplanation proto;
+  proto.set_token_limit(explanation.token_limit);
+  proto.set_short_term_token_limit(explanation.short_term_token_limit);
+  proto.set_token_flush_size(explanation.token_flush_size);
+  proto.set_watermark(explanation.watermark);
+  proto.set_opening_position(explanation.opening_position);
+  proto.set_archived_count(explanation.archived_count);
+  proto.set_message_token_count(explanation.message_tokens);
+  proto.set_pinned_token_count(explanation.pinned_tokens);
+  proto.set_block_token_count(explanation.block_tokens);
+  for (const ExplainedBlock& block : explanation.blocks) {
+    v1::ExplainedBlock& explained = *proto.add_blocks();
+    explained.set_block(block.block);
+    explained.set_kind(block.kind);
+    explained.set_priority(block.priority);
+    explained.set_outcome(ToProto(block.outcome));
+    explained.set_token_count(block.tokens);
+    explained.set_uncut_token_count(block.uncut_tokens);
+    explained.set_missing_reason(block.missing_reason);
+  }
+  for (const LeftOut& range : explanation.left_out) {
+    v1::LeftOutMessages& messages = *proto.add_left_out();
+    messages.set_first_position(range.first_position);
+    messages.set_last_position(range.last_position);
+    messages.set_message_count(range.messages);
+    messages.set_token_count(range.tokens);
+    messages.set_reason(ToProto(range.reason));
+  }
+  return proto;
+}
+
 }  // namespace
 
 std::string PutReply(const WriteResult& result) {
@@ -178,6 +242,11 @@ absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemo
   std::size_t size = WireSize(context.messages);
   for (const std::string& body : of_blocks) size += body.size() + kAddedBytes;
   if (made.has_value()) size += made->body.size() + kAddedBytes;
+  v1::GetResponse others;
+  if (context.explanation != nullptr) {
+    *others.mutable_explanation() = ToProto(*context.explanation);
+    size += others.ByteSizeLong();
+  }
   if (size > kMaxReplyBytes) {
     return ReplyTooLarge();
   }
@@ -207,16 +276,15 @@ absl::StatusOr<std::string> GetReply(const Context& context, const TakeReplyMemo
   AppendInt(reply, v1::GetResponse::kLimitFieldNumber, context.limit);
   AppendInt(reply, v1::GetResponse::kRevisionFieldNumber, context.revision);
   AppendInt(reply, v1::GetResponse::kOverLimitTokensFieldNumber, context.over_limit_tokens);
-  v1::GetResponse blocks;
-  for (const std::string& name : context.blocks_used) blocks.add_blocks_used(name);
-  for (const std::string& name : context.blocks_dropped) blocks.add_blocks_dropped(name);
+  for (const std::string& name : context.blocks_used) others.add_blocks_used(name);
+  for (const std::string& name : context.blocks_dropped) others.add_blocks_dropped(name);
   for (const MissingBlock& missing : context.missing_blocks) {
-    v1::MissingBlock& proto = *blocks.add_missing_blocks();
+    v1::MissingBlock& proto = *others.add_missing_blocks();
     proto.set_block(missing.block);
     proto.set_reason(missing.reason);
   }
-  if (context.usage != Usage()) *blocks.mutable_usage() = ToProto(context.usage);
-  blocks.AppendToString(&reply);
+  if (context.usage != Usage()) *others.mutable_usage() = ToProto(context.usage);
+  others.AppendToString(&reply);
   return reply;
 }
 

@@ -113,7 +113,7 @@ class EngineTest : public ::testing::Test {
   static std::future<absl::StatusOr<Context>> StartGet(Engine& engine, const SessionKey& key,
                                                        Engine::Deadline deadline = Far()) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<Context>>>();
-    engine.Get(key, std::nullopt, deadline, [promise](absl::StatusOr<Context> context) {
+    engine.Get(key, {}, deadline, [promise](absl::StatusOr<Context> context) {
       promise->set_value(Detached(std::move(context)));
     });
     return promise->get_future();

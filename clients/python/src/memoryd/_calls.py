@@ -283,12 +283,19 @@ def put(
 
 
 def get(
-    session_id: str, *, input: str | None = None, timeout: float | None = None
+    session_id: str,
+    *,
+    input: str | None = None,
+    explain: bool = False,
+    timeout: float | None = None,
 ) -> Call[Context]:
     """Returns the context for the next model call: `.messages`, or `.to_openai()` and
     `.to_anthropic()`. `input` is the user's next message, which blocks may use to choose what they
-    recall."""
-    request = wire.GetRequest(session_id=session_id, input=input and without_halves(input)[0])
+    recall. With `explain` the context's `explanation` tells the tokens of each block, which
+    messages were left out and why, and the limits."""
+    request = wire.GetRequest(
+        session_id=session_id, input=input and without_halves(input)[0], explain=explain
+    )
     return Call(_GET, request, Context, timeout)
 
 
