@@ -30,6 +30,8 @@ using Service = v1::SessionService::Stub;
 struct Arguments {
   std::string session_id;
   std::string subject;
+  std::string id_prefix;
+  bool latest_first = false;
   std::int64_t limit = 0;
   bool yes = false;
   // Of `create` and `update`.
@@ -110,18 +112,19 @@ absl::Status Fork(Connection& connection, Printer& printer, const Arguments& arg
 }
 
 absl::Status List(Connection& connection, Printer& printer, const Arguments& arguments) {
-  Table table({"SESSION", "PROFILE", "ACTIVE", "TOKENS", "ARCHIVED", "CONTENTS", "UPDATED"},
-              printer.width(), printer.colour());
+  Table table(
+      {"SESSION", "PROFILE", "ACTIVE", "TOKENS", "ARCHIVED", "CONTENTS", "BYTES", "UPDATED"},
+      printer.width(), printer.colour());
   const auto print = [&](const v1::ListSessionsResponse& page) {
     for (const v1::Session& session : page.sessions()) {
       if (printer.json()) {
         printer.PrintJson("session", session);
       } else {
-        table.Add({session.session_id(), session.config().profile(),
-                   fmt::to_string(session.active_count()),
-                   fmt::to_string(session.active_token_count()),
-                   fmt::to_string(session.archived_count()),
-                   fmt::to_string(session.content_count()), TimeText(session.update_time())});
+        table.Add(
+            {session.session_id(), session.config().profile(),
+             fmt::to_string(session.active_count()), fmt::to_string(session.active_token_count()),
+             fmt::to_string(session.archived_count()), fmt::to_string(session.content_count()),
+             fmt::to_string(session.stored_bytes()), TimeText(session.update_time())});
       }
     }
     if (!printer.json()) printer.Print(table.Take());
@@ -130,6 +133,8 @@ absl::Status List(Connection& connection, Printer& printer, const Arguments& arg
   };
   v1::ListSessionsRequest request;
   request.set_subject(arguments.subject);
+  request.set_id_prefix(arguments.id_prefix);
+  if (arguments.latest_first) request.set_order(v1::SESSION_ORDER_LAST_CHANGE);
   return ReadPages(connection, &Service::ListSessions, request, arguments.limit, print);
 }
 
@@ -181,8 +186,14 @@ void AddSessions(CLI::App& app, Invocation& invocation) {
                         return run(connection, printer, *arguments);
                       });
   };
-  CLI::App& list = add("list", "Lists the tenant's sessions by id.", &List);
-  list.add_option("--subject", arguments->subject, "Only sessions of this subject.");
+  CLI::App& list =
+      add("list", "Lists the tenant's sessions by id, with their bytes and last change.", &List);
+  CLI::Option* const subject =
+      list.add_option("--subject", arguments->subject, "Only sessions of this subject.");
+  list.add_option("--prefix", arguments->id_prefix, "Only sessions whose ids begin with this.");
+  list.add_flag("--latest-first", arguments->latest_first,
+                "By the last change, the latest first; with --subject.")
+      ->needs(subject);
   list.add_option("--limit", arguments->limit, "The most sessions to list; 0: all [0].")
       ->check(CLI::NonNegativeNumber);
   add("show", "Shows a session's configuration and counts.", &Show)

@@ -55,7 +55,9 @@ class EngineReadTest : public EngineTest {
   std::vector<std::string> ListIds(std::string after, std::int64_t max_sessions) {
     auto promise = std::make_shared<std::promise<absl::StatusOr<SessionList>>>();
     auto future = promise->get_future();
-    engine_->reads().ListSessions("tenant", /*subject=*/"", std::move(after), max_sessions, Far(),
+    SessionListRequest request{.tenant = "tenant", .max_sessions = max_sessions};
+    request.after.session = std::move(after);
+    engine_->reads().ListSessions(std::move(request), Far(),
                                   [promise](absl::StatusOr<SessionList> list) {
                                     promise->set_value(Detached(std::move(list)));
                                   });

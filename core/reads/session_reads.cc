@@ -88,22 +88,25 @@ void SessionReads::GetSession(const SessionKey& key, CallEnd end, Done<SessionIn
   });
 }
 
-void SessionReads::ListSessions(std::string tenant, std::string subject, std::string after,
-                                std::int64_t max_sessions, CallEnd end, Done<SessionList> done) {
-  const auto read = options_.calls->Begin<SessionList>(tenant, std::move(end), std::move(done));
+void SessionReads::ListSessions(SessionListRequest request, CallEnd end, Done<SessionList> done) {
+  const auto read =
+      options_.calls->Begin<SessionList>(request.tenant, std::move(end), std::move(done));
   if (read == nullptr) return;
+  const std::string tenant = request.tenant;
   options_.calls->Run(tenant, read,
-                      [this, read, tenant, subject = std::move(subject), after = std::move(after),
-                       max_sessions] { read->Finish(List(tenant, subject, after, max_sessions)); });
+                      [this, read, request = std::move(request)] { read->Finish(List(request)); });
 }
 
-absl::StatusOr<SessionList> SessionReads::List(const std::string& tenant,
-                                               const std::string& subject, const std::string& after,
-                                               std::int64_t max_sessions) {
-  const SessionListLimits limits{.max_sessions = max_sessions};
-  auto listed = subject.empty() ? options_.store->ListSessions(tenant, after, limits)
-                                : options_.store->ListSubject(tenant, subject, after, limits,
-                                                              /*tombstones=*/false);
+absl::StatusOr<SessionList> SessionReads::List(const SessionListRequest& request) {
+  const SessionListLimits limits{.max_sessions = request.max_sessions, .prefix = request.id_prefix};
+  Store& store = *options_.store;
+  auto listed =
+      request.latest_first
+          ? store.ListLatest(request.tenant, request.subject, request.after, limits)
+      : request.subject.empty()
+          ? store.ListSessions(request.tenant, request.after.session, limits)
+          : store.ListSubject(request.tenant, request.subject, request.after.session, limits,
+                              /*tombstones=*/false);
   if (!listed.ok()) return listed.status();
   SessionList list;
   list.more = listed->more;

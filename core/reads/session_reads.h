@@ -27,8 +27,20 @@
 
 namespace memoryd {
 
+// Which sessions of a tenant to list.
+struct SessionListRequest {
+  std::string tenant;
+  std::string subject = {};    // Empty: all.
+  std::string id_prefix = {};  // Of their ids; empty: all.
+  // By their last change, the latest first, and not by their ids. Of a subject alone.
+  bool latest_first = false;
+  // The last one of the page before; without `latest_first` its id alone.
+  LatestPlace after = {};
+  std::int64_t max_sessions = 0;
+};
+
 struct SessionList {
-  std::vector<std::pair<std::string, SessionInfo>> sessions;  // By their ids.
+  std::vector<std::pair<std::string, SessionInfo>> sessions;  // In the order asked for.
   bool more = false;                                          // There are further ones.
 };
 
@@ -59,10 +71,8 @@ class SessionReads {
   explicit SessionReads(Options options) : options_(std::move(options)) {}
 
   void GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> done);
-  // Sessions of the tenant, or of one subject unless that is empty, with an id bytewise greater
-  // than `after`: as many as some 1 MiB of configurations allow, and at least one.
-  void ListSessions(std::string tenant, std::string subject, std::string after,
-                    std::int64_t max_sessions, CallEnd end, Done<SessionList> done);
+  // As many sessions behind `after` as some 1 MiB of configurations allow, and at least one.
+  void ListSessions(SessionListRequest request, CallEnd end, Done<SessionList> done);
   // NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.
   void GetContent(const SessionKey& key, std::string content_id, CallEnd end,
                   Done<ContentView> done);
@@ -74,8 +84,7 @@ class SessionReads {
   void ListBlockEntries(EntryPageRequest request, CallEnd end, Done<EntryPage> done);
 
  private:
-  absl::StatusOr<SessionList> List(const std::string& tenant, const std::string& subject,
-                                   const std::string& after, std::int64_t max_sessions);
+  absl::StatusOr<SessionList> List(const SessionListRequest& request);
   absl::StatusOr<BlockView> ViewBlock(CachedSession& session, const std::string& block) const;
   // `before`: the generation of the entries when a gap showed; none at first.
   void ReadEntries(const std::shared_ptr<ReadCall<EntryPage>>& read,

@@ -190,6 +190,14 @@ absl::StatusOr<SessionPage> ObservedStore::ListSubject(std::string_view tenant,
                [&] { return store_.ListSubject(tenant, subject, after, limits, tombstones); });
 }
 
+absl::StatusOr<SessionPage> ObservedStore::ListLatest(std::string_view tenant,
+                                                      std::string_view subject,
+                                                      const LatestPlace& after,
+                                                      const SessionListLimits& limits) {
+  return Timed(StoreOperation::kListLatest,
+               [&] { return store_.ListLatest(tenant, subject, after, limits); });
+}
+
 absl::StatusOr<std::int64_t> ObservedStore::CountRequests(const SessionKey& key) {
   return Timed(StoreOperation::kCountRequests, [&] { return store_.CountRequests(key); });
 }

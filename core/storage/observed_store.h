@@ -35,6 +35,7 @@ enum class StoreOperation : std::uint8_t {
   kFindRequests,
   kListSessions,
   kListSubject,
+  kListLatest,
   kCountRequests,
   kReadUsage,
   kClaimJobs,
@@ -68,7 +69,7 @@ enum class StoreOperation : std::uint8_t {
   kDescribe,
 };
 // In the order of StoreOperation.
-inline constexpr std::array<std::string_view, 43> kStoreOperations = {"migrate",
+inline constexpr std::array<std::string_view, 44> kStoreOperations = {"migrate",
                                                                       "commit",
                                                                       "load_session",
                                                                       "read_range",
@@ -80,6 +81,7 @@ inline constexpr std::array<std::string_view, 43> kStoreOperations = {"migrate",
                                                                       "find_requests",
                                                                       "list_sessions",
                                                                       "list_subject",
+                                                                      "list_latest",
                                                                       "count_requests",
                                                                       "read_usage",
                                                                       "claim_jobs",
@@ -203,6 +205,9 @@ class ObservedStore final : public Store {
   absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
                                           std::string_view after, const SessionListLimits& limits,
                                           bool tombstones) override;
+  absl::StatusOr<SessionPage> ListLatest(std::string_view tenant, std::string_view subject,
+                                         const LatestPlace& after,
+                                         const SessionListLimits& limits) override;
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override;

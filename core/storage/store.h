@@ -162,6 +162,22 @@ struct SessionListLimits {
   std::int64_t max_bytes = std::int64_t{1} << 20;
   // Otherwise configurations are not read: those of the rows are empty.
   bool with_configs = true;
+  // Only sessions whose ids begin with this; empty: all.
+  std::string_view prefix = {};
+};
+
+// Bytewise behind every id that begins with `prefix`, and behind no other: in the characters that
+// are the last, more than an id has bytes.
+inline std::string BehindPrefix(std::string_view prefix) {
+  std::string behind(prefix);
+  for (int i = 0; i < 65; ++i) behind += "\xF4\x8F\xBF\xBF";
+  return behind;
+}
+
+// Where a list of the latest changed sessions goes on: behind this one.
+struct LatestPlace {
+  std::int64_t update_us = std::numeric_limits<std::int64_t>::max();
+  std::string session;
 };
 
 struct SessionPage {
@@ -349,7 +365,13 @@ class Store {
                                                   const SessionListLimits& limits,
                                                   bool tombstones) = 0;
 
-  // How many request records of the session are neither forgotten nor to be.
+  // The same without tombstones, by their `update_us`, the latest first, and of equal ones by their
+  // ids. Takes as long as the subject has sessions.
+  virtual absl::StatusOr<SessionPage> ListLatest(std::string_view tenant, std::string_view subject,
+                                                 const LatestPlace& after,
+                                                 const SessionListLimits& limits) = 0;
+
+  // How many request records of the session are neither forgotten nor named by its garbage.
   virtual absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) = 0;
 
   // Takes as long as the tenant has sessions.

@@ -57,6 +57,7 @@ void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session*
   SetTime(session->mutable_update_time(), row.update_us);
   if (row.expire_us > 0) SetTime(session->mutable_expire_time(), row.expire_us);
   if (!config.template_name.empty()) session->set_template_(config.template_name);
+  session->set_stored_bytes(StoredUsage(row).bytes);
 }
 
 v1::LeftOutReason ToProto(LeftOutReason reason) {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <string_view>
 #include <utility>
-
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
@@ -19,6 +18,10 @@
 #include "core/writes/commands/sessions.h"
 #include "core/writes/write.h"
 #include "server/access/authenticator.h"
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include "absl/strings/numbers.h"
 #include "server/rpc/import_stream.h"
 #include "server/rpc/reply.h"
 #include "server/rpc/run_unary.h"
@@ -41,22 +44,50 @@ absl::Status CheckSubject(const Caller& caller, std::string_view subject) {
   return SubjectNotGranted("subject");
 }
 
-std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
-  v1::EraseSubjectResponse reply;
-  reply.set_session_count(receipt.removed.sessions);
-  reply.set_message_count(receipt.removed.messages);
-  reply.set_content_count(receipt.removed.contents);
-  reply.set_block_count(receipt.removed.blocks);
-  reply.set_entry_count(receipt.removed.entries);
-  reply.set_job_count(receipt.removed.jobs);
-  reply.set_reply_count(receipt.replies);
-  reply.set_namespace_count(receipt.namespaces);
-  reply.set_item_count(receipt.items);
-  reply.set_purged(receipt.purged);
-  reply.set_left_reason(receipt.left);
-  reply.set_left_elsewhere(receipt.left_elsewhere);
-  reply.set_dry_run(dry_run);
-  return reply.SerializeAsString();
+absl::StatusOr<bool> IsLatestFirst(const v1::ListSessionsRequest& request) {
+  switch (request.order()) {
+    case v1::SESSION_ORDER_UNSPECIFIED:
+    case v1::SESSION_ORDER_ID:
+      return false;
+    case v1::SESSION_ORDER_LAST_CHANGE:
+      if (!request.subject().empty()) return true;
+      return InvalidField("order",
+                          "SESSION_ORDER_LAST_CHANGE needs a subject; name one, or list "
+                          "by SESSION_ORDER_ID");
+    default:
+      return InvalidField("order", "must be SESSION_ORDER_ID or SESSION_ORDER_LAST_CHANGE");
+  }
+}
+
+// All that a token is bound to. Without what is empty, as servers wrote it before there was more.
+std::string ListScope(const SessionListRequest& list) {
+  std::string scope = fmt::format("ListSessions/{}", list.tenant);
+  if (!list.subject.empty()) scope.append(1, '\0').append(list.subject);
+  if (!list.id_prefix.empty()) scope.append("\0prefix\0", 8).append(list.id_prefix);
+  if (list.latest_first) scope.append("\0latest", 7);
+  return scope;
+}
+
+// A place by the last change has its time ahead of the id.
+std::string EncodePlace(std::string_view scope, const std::pair<std::string, SessionInfo>& last,
+                        bool latest_first) {
+  if (!latest_first) return EncodeListToken(scope, last.first);
+  return EncodeListToken(scope, fmt::format("{} {}", last.second.row.update_us, last.first));
+}
+
+absl::StatusOr<LatestPlace> DecodePlace(std::string_view scope, std::string_view token,
+                                        bool latest_first) {
+  LatestPlace place;
+  MEMORYD_ASSIGN_OR_RETURN(place.session, DecodeListToken(scope, token));
+  if (latest_first) {
+    const std::size_t space = std::min(place.session.find(' '), place.session.size());
+    if (!absl::SimpleAtoi(place.session.substr(0, space), &place.update_us)) {
+      return InvalidField("page_token", "is not a token of this request");
+    }
+    place.session.erase(0, space + 1);
+  }
+  MEMORYD_RETURN_IF_ERROR(CheckId("page_token", place.session, kMaxSessionId));
+  return place;
 }
 
 }  // namespace
@@ -112,27 +143,35 @@ void SessionService::ListSessions(RpcCallPtr rpc) {
       environment_, Method::kListSessions, std::move(rpc),
       [this](const Call<v1::ListSessionsRequest>& call) -> absl::Status {
         MEMORYD_ASSIGN_OR_RETURN(const std::int64_t size, PageSize(call->request().page_size()));
-        const std::string& subject = call->request().subject();
+        const v1::ListSessionsRequest& request = call->request();
+        const std::string& subject = request.subject();
         MEMORYD_RETURN_IF_ERROR(CheckSubject(call->caller(), subject));
-        std::string scope = fmt::format("ListSessions/{}", call->tenant());
         if (!subject.empty()) {
           MEMORYD_RETURN_IF_ERROR(CheckId("subject", subject, kMaxSubjectBytes));
-          scope.append(1, '\0').append(subject);
         }
-        std::string after;
-        if (!call->request().page_token().empty()) {
-          MEMORYD_ASSIGN_OR_RETURN(after, DecodeListToken(scope, call->request().page_token()));
-          MEMORYD_RETURN_IF_ERROR(CheckId("page_token", after, kMaxSessionId));
+        if (!request.id_prefix().empty()) {
+          MEMORYD_RETURN_IF_ERROR(CheckId("id_prefix", request.id_prefix(), kMaxSessionId));
+        }
+        MEMORYD_ASSIGN_OR_RETURN(const bool latest_first, IsLatestFirst(request));
+        SessionListRequest list{.tenant = call->tenant(),
+                                .subject = subject,
+                                .id_prefix = request.id_prefix(),
+                                .latest_first = latest_first,
+                                .max_sessions = size};
+        std::string scope = ListScope(list);
+        if (!request.page_token().empty()) {
+          MEMORYD_ASSIGN_OR_RETURN(list.after,
+                                   DecodePlace(scope, request.page_token(), latest_first));
         }
         engine_.reads().ListSessions(
-            call->tenant(), subject, std::move(after), size, EndOf(call),
-            [call, scope = std::move(scope)](absl::StatusOr<SessionList> list) {
+            std::move(list), EndOf(call),
+            [call, scope = std::move(scope), latest_first](absl::StatusOr<SessionList> list) {
               if (!list.ok()) {
                 call->Fail(list.status());
                 return;
               }
               std::string token;
-              if (list->more) token = EncodeListToken(scope, list->sessions.back().first);
+              if (list->more) token = EncodePlace(scope, list->sessions.back(), latest_first);
               call->Succeed(ListSessionsReply(list->sessions, token));
             });
         return absl::OkStatus();

@@ -75,6 +75,69 @@ TEST_P(SubjectContractTest, SessionsAreListedByTheirSubjectAndTenant) {
   EXPECT_THAT(List("tenant", "'; --"), IsEmpty());
 }
 
+TEST_P(SubjectContractTest, IdsOfAPrefixAreListed) {
+  for (const char* session : {"a", "ab", "ab1", "ab2", "ab\xF4\x8F\xBF\xBF", "ac", "b"}) {
+    MustCommit(NewAbout({"tenant", session}, "ada"));
+  }
+  MustCommit(NewAbout({"tenant", "ab3"}, "bob"));
+  const auto list = [this](std::string_view subject, std::string_view prefix,
+                           std::string_view after, std::int64_t max_sessions) {
+    const SessionListLimits limits{.max_sessions = max_sessions, .prefix = prefix};
+    const auto listed = subject.empty()
+                            ? store().ListSessions("tenant", after, limits)
+                            : store().ListSubject("tenant", subject, after, limits, false);
+    EXPECT_TRUE(listed.ok()) << listed.status();
+    std::vector<std::string> ids;
+    if (!listed.ok()) return ids;
+    for (const ListedSession& session : listed->sessions) ids.push_back(session.session);
+    if (listed->more) ids.emplace_back("more");
+    return ids;
+  };
+  for (const bool all : {true, false}) {
+    const std::string subject = all ? "" : "ada";
+    EXPECT_THAT(list(subject, "ab", "", 3), ElementsAre("ab", "ab1", "ab2", "more"));
+    EXPECT_THAT(list(subject, "ab", "ab2", 3),
+                all ? std::vector<std::string>({"ab3", "ab\xF4\x8F\xBF\xBF"})
+                    : std::vector<std::string>({"ab\xF4\x8F\xBF\xBF"}));
+    EXPECT_THAT(list(subject, "ab", "a", 1), ElementsAre("ab", "more"));
+    EXPECT_THAT(list(subject, "ac", "", 1), ElementsAre("ac"));
+    EXPECT_THAT(list(subject, "ab", "b", 3), IsEmpty());
+    EXPECT_THAT(list(subject, "a%", "", 3), IsEmpty());
+  }
+}
+
+TEST_P(SubjectContractTest, TheLatestChangedAreListedFirst) {
+  const std::vector<std::pair<std::string, std::int64_t>> changes = {
+      {"a", 30}, {"b", 10}, {"c", 30}, {"d", 20}, {"x", 40}};
+  for (const auto& [session, update_us] : changes) {
+    SessionChange change = NewAbout({"tenant", session}, session == "x" ? "bob" : "ada");
+    change.row.update_us = update_us;
+    MustCommit(change);
+  }
+  const SessionChange gone = NewAbout({"tenant", "e"}, "ada");
+  MustCommit(gone);
+  MustCommit(Deleting(gone, 0));
+  const auto list = [this](const LatestPlace& after, const SessionListLimits& limits) {
+    const auto listed = store().ListLatest("tenant", "ada", after, limits);
+    EXPECT_TRUE(listed.ok()) << listed.status();
+    std::string text;
+    if (!listed.ok()) return text;
+    for (const ListedSession& session : listed->sessions) {
+      EXPECT_EQ(session.row.config.empty(), !limits.with_configs);
+      text += session.session;
+    }
+    return text + (listed->more ? "+" : "");
+  };
+  EXPECT_EQ(list({}, {.max_sessions = 10}), "acdb");
+  EXPECT_EQ(list({}, {.max_sessions = 2}), "ac+");
+  EXPECT_EQ(list({30, "a"}, {.max_sessions = 2}), "cd+");
+  EXPECT_EQ(list({30, "c"}, {.max_sessions = 2}), "db");
+  EXPECT_EQ(list({10, "b"}, {.max_sessions = 2}), "");
+  EXPECT_EQ(list({}, {.max_sessions = 10, .max_bytes = 0}), "a+");
+  EXPECT_EQ(list({}, {.max_sessions = 10, .with_configs = false}), "acdb");
+  EXPECT_EQ(list({}, {.max_sessions = 10, .prefix = "d"}), "d");
+}
+
 TEST_P(SubjectContractTest, ItChangesWithTheConfigurationAlone) {
   SessionChange change = NewAbout(kKey, "ada");
   MustCommit(change);

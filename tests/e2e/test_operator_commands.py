@@ -51,16 +51,21 @@ def parsed(kind: type, fields: dict):
 def test_sessions_are_listed_shown_and_deleted(calls, commands, session_id):
     calls.Put(session_id=session_id, messages=[user("one"), assistant("two")], contents=[note("c")])
     names, *table = rows(commands.text("sessions", "list"))
-    assert names == ["SESSION", "PROFILE", "ACTIVE", "TOKENS", "ARCHIVED", "CONTENTS", "UPDATED"]
+    assert names == ["SESSION", "PROFILE", "ACTIVE", "TOKENS", "ARCHIVED", "CONTENTS", "BYTES",
+                     "UPDATED"]
     row, = (row for row in table if row[0] == session_id)
     assert row[1:3] == ["default", "2"] and row[4:6] == ["0", "1"]
     session = calls.GetSession(session_id=session_id).session
+    assert row[6] == str(session.stored_bytes)
     listed = [parsed(memory.Session, line["session"]) for line in commands.json("sessions", "list")]
     assert session in listed
     shown, = commands.json("sessions", "show", session_id)
     assert parsed(memory.Session, shown["session"]) == session
     assert "active_count: 2\n" in commands.text("sessions", "show", session_id)
     assert len(commands.json("sessions", "list", "--limit", 1)) == 1
+    found, = commands.json("sessions", "list", "--prefix", session_id)
+    assert found["session"]["session_id"] == session_id
+    assert "--subject" in commands.fails(2, "sessions", "list", "--latest-first")
 
     assert "--yes" in commands.fails(2, "sessions", "delete", session_id)
     assert calls.GetSession(session_id=session_id).session == session

@@ -7,9 +7,10 @@ import uuid
 import grpc
 import pytest
 
-from support.calls import memory, reason, refusal, user
+from support.calls import memory, reason, refusal, session_wire, user
 
 ACTIVE, ARCHIVED = memory.MESSAGE_STATUS_ACTIVE, memory.MESSAGE_STATUS_ARCHIVED
+LATEST = session_wire.SESSION_ORDER_LAST_CHANGE
 
 
 def fill(calls, session_id: str, count: int) -> list[str]:
@@ -134,3 +135,75 @@ def test_sessions_are_listed_bytewise_page_by_page(calls):
     assert listed == sorted(listed, key=str.encode)
     assert len(set(listed)) == len(listed)
     assert [s for s in listed if s.startswith(prefix)] == sorted(names, key=str.encode)
+
+
+def listed(calls, **fields) -> list[str]:
+    """Ids of all pages, two sessions each."""
+    found, token = [], ""
+    while True:
+        page = calls.ListSessions(page_size=2, page_token=token, **fields)
+        found += [entry.session_id for entry in page.sessions]
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def test_sessions_are_listed_by_the_prefix_of_their_ids(calls, session_id):
+    names = [session_id + tail for tail in ("", "/a", "/b", "/b/c", "0", "_", "😀")]
+    for number, name in enumerate(names):
+        calls.CreateSession(session_id=name, config=memory.SessionConfig(
+            subject=f"{session_id}-{number % 2}"))
+    assert listed(calls, id_prefix=session_id) == sorted(names, key=str.encode)
+    assert listed(calls, id_prefix=session_id + "/") == [session_id + t for t in ("/a", "/b", "/b/c")]
+    assert listed(calls, id_prefix=session_id + "%") == []
+    assert listed(calls, id_prefix=session_id + "/", subject=f"{session_id}-1") == [
+        session_id + t for t in ("/a", "/b/c")]
+
+
+def test_the_sessions_of_a_subject_are_listed_by_their_last_change(calls, session_id):
+    config = memory.SessionConfig(subject=session_id)
+    names = [f"{session_id}/{number}" for number in range(5)]
+    for name in names:
+        calls.CreateSession(session_id=name, config=config)
+    for number in (3, 1):
+        calls.Put(session_id=names[number], messages=[user("Hi")])
+    latest = {"subject": session_id, "order": LATEST}
+    assert listed(calls, **latest) == [names[n] for n in (1, 3, 4, 2, 0)]
+    assert listed(calls, **latest, id_prefix=names[2]) == [names[2]]
+    times = [entry.update_time.ToMicroseconds()
+             for entry in calls.ListSessions(**latest).sessions]
+    assert times == sorted(times, reverse=True)
+
+
+def test_only_those_of_a_subject_are_listed_by_their_last_change(calls):
+    error = refusal(calls.ListSessions, order=LATEST)
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "order" in error.details() and "subject" in error.details()
+    assert "order" in refusal(calls.ListSessions, order=77).details()
+    assert "id_prefix" in refusal(calls.ListSessions, id_prefix="x" * 257).details()
+
+
+def test_a_token_of_sessions_is_of_one_prefix_and_order(calls, session_id):
+    config = memory.SessionConfig(subject=session_id)
+    for number in range(3):
+        calls.CreateSession(session_id=f"{session_id}/{number}", config=config)
+    kinds = ({"subject": session_id}, {"subject": session_id, "order": LATEST},
+             {"subject": session_id, "id_prefix": session_id}, {"id_prefix": session_id})
+    tokens = [calls.ListSessions(page_size=1, **kind).next_page_token for kind in kinds]
+    for kind, own in zip(kinds, tokens, strict=True):
+        for token in tokens:
+            if token == own:
+                assert calls.ListSessions(page_token=token, **kind).sessions
+            else:
+                assert "page_token" in refusal(
+                    calls.ListSessions, page_token=token, **kind).details()
+
+
+def test_a_session_says_how_many_bytes_it_has(calls, session_id):
+    calls.Put(session_id=session_id, messages=[user("Hi")])
+    before = calls.GetSession(session_id=session_id).session
+    calls.Put(session_id=session_id, messages=[user("x" * 1000)])
+    entry, = calls.ListSessions(id_prefix=session_id).sessions
+    assert before.stored_bytes > 0
+    assert before.stored_bytes + 1000 <= entry.stored_bytes < before.stored_bytes + 1100
+    assert entry == calls.GetSession(session_id=session_id).session

@@ -227,6 +227,12 @@ class FaultyStore : public Store {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;
     return store_->ListSubject(tenant, subject, after, limits, tombstones);
   }
+  absl::StatusOr<SessionPage> ListLatest(std::string_view tenant, std::string_view subject,
+                                         const LatestPlace& after,
+                                         const SessionListLimits& limits) override {
+    if (absl::Status status = ReadStatus(); !status.ok()) return status;
+    return store_->ListLatest(tenant, subject, after, limits);
+  }
 
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override {
     if (absl::Status status = ReadStatus(); !status.ok()) return status;

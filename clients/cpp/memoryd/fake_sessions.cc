@@ -429,14 +429,22 @@ absl::StatusOr<v1::GetSessionResponse> FakeSessions::GetSession(
 
 absl::StatusOr<v1::ListSessionsResponse> FakeSessions::ListSessions(
     const v1::ListSessionsRequest& request) {
-  const absl::StatusOr<Page> page = PageOf(request, sessions_.size());
+  if (request.order() == v1::SESSION_ORDER_LAST_CHANGE) {
+    return absl::UnimplementedError("the fake lists sessions by their ids alone");
+  }
+  const auto is_listed = [&request](const std::string& session_id, const Session& session) {
+    return absl::StartsWith(session_id, request.id_prefix()) &&
+           (request.subject().empty() || session.config.subject() == request.subject());
+  };
+  std::vector<v1::Session> listed;
+  for (const auto& [session_id, session] : sessions_) {
+    if (is_listed(session_id, session)) listed.push_back(Described(session_id, session));
+  }
+  const absl::StatusOr<Page> page = PageOf(request, listed.size());
   if (!page.ok()) return page.status();
   v1::ListSessionsResponse reply;
-  auto it = std::next(sessions_.begin(), static_cast<std::ptrdiff_t>(page->begin));
-  for (std::size_t i = page->begin; i < page->end; ++i, ++it) {
-    *reply.add_sessions() = Described(it->first, it->second);
-  }
-  if (page->end < sessions_.size()) reply.set_next_page_token(absl::StrCat(page->end));
+  for (std::size_t i = page->begin; i < page->end; ++i) *reply.add_sessions() = listed[i];
+  if (page->end < listed.size()) reply.set_next_page_token(absl::StrCat(page->end));
   return reply;
 }
 

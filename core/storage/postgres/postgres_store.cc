@@ -65,9 +65,13 @@ absl::StatusOr<SessionPage> DecodeListed(const QueryResult& result) {
 // The first parameters of what lists sessions.
 Parameters ListParameters(std::string_view tenant, std::string_view after,
                           const SessionListLimits& limits) {
-  return {std::string(tenant), std::string(after),
+  return {std::string(tenant),
+          std::string(after),
           std::to_string(std::max<std::int64_t>(0, limits.max_sessions)),
-          std::to_string(limits.max_bytes), limits.with_configs ? "true" : "false"};
+          std::to_string(limits.max_bytes),
+          limits.with_configs ? "true" : "false",
+          std::string(limits.prefix),
+          BehindPrefix(limits.prefix)};
 }
 
 class PostgresStore : public Store, private PoolDropper {
@@ -119,6 +123,9 @@ class PostgresStore : public Store, private PoolDropper {
   absl::StatusOr<SessionPage> ListSubject(std::string_view tenant, std::string_view subject,
                                           std::string_view after, const SessionListLimits& limits,
                                           bool tombstones) override;
+  absl::StatusOr<SessionPage> ListLatest(std::string_view tenant, std::string_view subject,
+                                         const LatestPlace& after,
+                                         const SessionListLimits& limits) override;
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override;
   absl::StatusOr<TenantUsage> ReadUsage(std::string_view tenant) override;
   absl::StatusOr<std::vector<Job>> ClaimJobs(const ClaimRequest& request) override {
@@ -371,6 +378,17 @@ absl::StatusOr<SessionPage> PostgresStore::ListSubject(std::string_view tenant,
   parameters.emplace_back(subject);
   parameters.emplace_back(tombstones ? "true" : "false");
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kListSubject, parameters));
+  return DecodeListed(result);
+}
+
+absl::StatusOr<SessionPage> PostgresStore::ListLatest(std::string_view tenant,
+                                                      std::string_view subject,
+                                                      const LatestPlace& after,
+                                                      const SessionListLimits& limits) {
+  Parameters parameters = ListParameters(tenant, after.session, limits);
+  parameters.emplace_back(subject);
+  parameters.emplace_back(std::to_string(after.update_us));
+  MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kListLatest, parameters));
   return DecodeListed(result);
 }
 

@@ -118,31 +118,44 @@ inline constexpr char kConfirmRequests[] =
     "UPDATE memoryd_requests SET create_us = create_us "
     "WHERE tenant = $1 AND session = $2 AND request_id = ANY ($3::text[])";
 
-// Of sessions by their id, one more than the $3 that are wanted: as many as $4 bytes of
+// Of sessions in an order, one more than the $3 that are wanted: as many as $4 bytes of
 // configurations allow, which stand beside the rows until they are sent. With how many there are.
+// The ids begin with $6, and so stand before $7.
 #define MEMORYD_LISTED \
   "SELECT s.session, " MEMORYD_SESSION_COLUMNS_WITH(                                           \
       "CASE WHEN $5::boolean THEN s.config ELSE '' END")                                       \
       ", s.listed FROM (SELECT *, row_number() OVER w AS n, sum(CASE WHEN $5::boolean "        \
       "THEN octet_length(config) ELSE 0 END) OVER w AS bytes, count(*) OVER () AS listed FROM ("
-#define MEMORYD_OF_LISTED                                                          \
-  " ORDER BY r.session LIMIT $3::bigint + 1) r WINDOW w AS (ORDER BY session)) s " \
-  "WHERE s.n <= $3::bigint AND (s.n = 1 OR s.bytes <= $4::bigint) ORDER BY s.session"
+#define MEMORYD_OF_LISTED(order)                                             \
+  " ORDER BY " order " LIMIT $3::bigint + 1) r WINDOW w AS (ORDER BY " order \
+  ")) s "                                                                    \
+  "WHERE s.n <= $3::bigint AND (s.n = 1 OR s.bytes <= $4::bigint) ORDER BY s.n"
+#define MEMORYD_WITH_PREFIX "r.session >= $6 AND r.session < $7 "
 
 inline constexpr Query kListSessions{
     "list_sessions", MEMORYD_LISTED
     "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session > $2 "
-    "AND NOT r.deleted" MEMORYD_OF_LISTED};
+    "AND " MEMORYD_WITH_PREFIX "AND NOT r.deleted" MEMORYD_OF_LISTED("r.session")};
 
 // The condition of the index, which a plan for any subject could not know to hold.
 inline constexpr Query kListSubject{
     "list_subject", MEMORYD_LISTED
     "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session > $2 "
-    "AND r.subject = $6 AND r.subject <> '' "
-    "AND (NOT r.deleted OR $7::boolean)" MEMORYD_OF_LISTED};
+    "AND " MEMORYD_WITH_PREFIX
+    "AND r.subject = $8 AND r.subject <> '' "
+    "AND (NOT r.deleted OR $9::boolean)" MEMORYD_OF_LISTED("r.session")};
+
+inline constexpr Query kListLatest{
+    "list_latest", MEMORYD_LISTED
+    "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 "
+    "AND " MEMORYD_WITH_PREFIX
+    "AND r.subject = $8 AND r.subject <> '' AND NOT r.deleted "
+    "AND (r.update_us < $9::bigint OR (r.update_us = $9::bigint AND r.session > "
+    "$2))" MEMORYD_OF_LISTED("r.update_us DESC, r.session")};
 
 #undef MEMORYD_LISTED
 #undef MEMORYD_OF_LISTED
+#undef MEMORYD_WITH_PREFIX
 
 inline constexpr Query kCountRequests{
     "count_requests",

@@ -117,6 +117,8 @@ std::vector<Read> AllReads() {
        [](Store& s) { return s.ListSessions("t", "", {.max_sessions = 5}).status(); }},
       {"ListSubject", Reach::kTenant,
        [](Store& s) { return s.ListSubject("t", "u", "", {.max_sessions = 5}, false).status(); }},
+      {"ListLatest", Reach::kTenant,
+       [](Store& s) { return s.ListLatest("t", "u", {}, {.max_sessions = 5}).status(); }},
       {"ReadUsage", Reach::kTenant, [](Store& s) { return s.ReadUsage("t").status(); }},
       {"ListGarbage", Reach::kTenant, [](Store& s) { return s.ListGarbage("t", "", 5).status(); }},
       {"ListDueSessions", Reach::kDue, [](Store& s) { return s.ListDueSessions(1, 5).status(); }},

@@ -47,13 +47,23 @@ constexpr char kSelectSession[] =
 
 constexpr char kListSessions[] =
     "SELECT " MEMORYD_LISTED_COLUMNS ", session, " MEMORYD_LENGTH_OF("config") " FROM memoryd_sessions"
-    " WHERE tenant = ? AND session > ? AND NOT deleted ORDER BY session LIMIT ?";
+    " WHERE tenant = ? AND session >= ? AND session < ? AND NOT deleted ORDER BY session LIMIT ?";
 
 // The condition of the index, by which SQLite sees that it serves.
 constexpr char kListSubject[] =
     "SELECT " MEMORYD_LISTED_COLUMNS ", session, " MEMORYD_LENGTH_OF("config") " FROM"
-    " memoryd_sessions WHERE tenant = ? AND session > ? AND subject = ?"
+    " memoryd_sessions WHERE tenant = ? AND session >= ? AND session < ? AND subject = ?"
     " AND subject <> '' AND (NOT deleted OR ?) ORDER BY session LIMIT ?";
+
+// Sorts ids alone: rows of configurations may be large, and all but a page are dropped.
+constexpr char kListLatest[] =
+    "SELECT " MEMORYD_LISTED_COLUMNS ", session, " MEMORYD_LENGTH_OF("config") " FROM"
+    " (SELECT tenant AS of_tenant, session AS of_session FROM memoryd_sessions"
+    "  WHERE tenant = ? AND session >= ? AND session < ? AND subject = ? AND subject <> ''"
+    "  AND NOT deleted AND (update_us < ? OR (update_us = ? AND session > ?))"
+    "  ORDER BY update_us DESC, session LIMIT ?)"
+    " JOIN memoryd_sessions ON tenant = of_tenant AND session = of_session"
+    " ORDER BY update_us DESC, session";
 
 constexpr char kListExpiring[] =
     "SELECT " MEMORYD_DUE_COLUMNS
@@ -156,13 +166,15 @@ absl::StatusOr<SessionRow> ReadSessionRow(Database& db, const Query& query) {
 }
 
 // Of a query that finds one session more than are asked for.
-absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query,
+absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query, std::string_view after,
                                        const SessionListLimits& limits) {
   SessionPage page;
   std::int64_t bytes = 0;
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return page;
+    std::string session = query.String(25);
+    if (session == after) continue;
     page.more = std::ssize(page.sessions) >= limits.max_sessions;
     if (page.more) return page;
     // Before it is read. A missing one ends the page, too: the next one begins with its error.
@@ -172,8 +184,13 @@ absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query,
     }
     MEMORYD_ASSIGN_OR_RETURN(SessionRow row, ReadSessionRow(db, query));
     bytes += std::ssize(row.config);
-    page.sessions.push_back({query.String(26), std::move(row)});
+    page.sessions.push_back({std::move(session), std::move(row)});
   }
+}
+
+// Where a list by ids begins: it may have that of `after`, which ReadListed() leaves out.
+std::string_view FirstId(std::string_view after, const SessionListLimits& limits) {
+  return std::max(after, limits.prefix);
 }
 
 std::int64_t OneMoreThan(std::int64_t count) { return std::max<std::int64_t>(0, count) + 1; }
@@ -410,25 +427,46 @@ absl::StatusOr<std::vector<std::optional<RequestRecord>>> FindRequests(
 
 absl::StatusOr<SessionPage> ListSessions(Database& db, std::string_view tenant,
                                          std::string_view after, const SessionListLimits& limits) {
+  const std::string behind = BehindPrefix(limits.prefix);
   Query query = db.Prepare(kListSessions);
   query.Bind(limits.with_configs ? 1 : 0)
       .BindText(tenant)
-      .BindText(after)
-      .Bind(OneMoreThan(limits.max_sessions));
-  return ReadListed(db, query, limits);
+      .BindText(FirstId(after, limits))
+      .BindText(behind)
+      .Bind(1 + OneMoreThan(limits.max_sessions));
+  return ReadListed(db, query, after, limits);
 }
 
 absl::StatusOr<SessionPage> ListSubject(Database& db, std::string_view tenant,
                                         std::string_view subject, std::string_view after,
                                         const SessionListLimits& limits, bool tombstones) {
+  const std::string behind = BehindPrefix(limits.prefix);
   Query query = db.Prepare(kListSubject);
   query.Bind(limits.with_configs ? 1 : 0)
       .BindText(tenant)
-      .BindText(after)
+      .BindText(FirstId(after, limits))
+      .BindText(behind)
       .BindText(subject)
       .Bind(tombstones ? 1 : 0)
+      .Bind(1 + OneMoreThan(limits.max_sessions));
+  return ReadListed(db, query, after, limits);
+}
+
+absl::StatusOr<SessionPage> ListLatest(Database& db, std::string_view tenant,
+                                       std::string_view subject, const LatestPlace& after,
+                                       const SessionListLimits& limits) {
+  const std::string behind = BehindPrefix(limits.prefix);
+  Query query = db.Prepare(kListLatest);
+  query.Bind(limits.with_configs ? 1 : 0)
+      .BindText(tenant)
+      .BindText(limits.prefix)
+      .BindText(behind)
+      .BindText(subject)
+      .Bind(after.update_us)
+      .Bind(after.update_us)
+      .BindText(after.session)
       .Bind(OneMoreThan(limits.max_sessions));
-  return ReadListed(db, query, limits);
+  return ReadListed(db, query, /*after=*/{}, limits);
 }
 
 absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,

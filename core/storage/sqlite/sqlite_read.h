@@ -51,6 +51,10 @@ absl::StatusOr<SessionPage> ListSubject(Database& db, std::string_view tenant,
                                         std::string_view subject, std::string_view after,
                                         const SessionListLimits& limits, bool tombstones);
 
+absl::StatusOr<SessionPage> ListLatest(Database& db, std::string_view tenant,
+                                       std::string_view subject, const LatestPlace& after,
+                                       const SessionListLimits& limits);
+
 absl::StatusOr<std::vector<DueSession>> ListDueSessions(Database& db, std::int64_t now_us,
                                                         std::int64_t max_sessions);
 

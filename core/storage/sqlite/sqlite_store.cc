@@ -155,6 +155,13 @@ class SqliteStore final : public Store, private sqlite::Connections {
     return sqlite::ListSubject(*db, tenant, subject, after, limits, tombstones);
   }
 
+  absl::StatusOr<SessionPage> ListLatest(std::string_view tenant, std::string_view subject,
+                                         const LatestPlace& after,
+                                         const SessionListLimits& limits) override {
+    MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
+    return sqlite::ListLatest(*db, tenant, subject, after, limits);
+  }
+
   absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) override {
     MEMORYD_ASSIGN_OR_RETURN(const DatabasePool::Lease db, read_pool_.Take());
     return sqlite::CountRequests(*db, key);

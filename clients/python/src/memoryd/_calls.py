@@ -602,11 +602,21 @@ def get_session(session_id: str, *, timeout: float | None = None) -> Call[Sessio
 
 
 def list_sessions(
-    *, subject: str = "", page_size: int = 1000, timeout: float | None = None
+    *,
+    subject: str = "",
+    id_prefix: str = "",
+    latest_first: bool = False,
+    page_size: int = 1000,
+    timeout: float | None = None,
 ) -> Pages[Session]:
-    """Iterates over all sessions, or over those of a subject, in the order of their ids. They are
-    fetched page by page; the timeout applies to each page."""
-    request = session_wire.ListSessionsRequest(subject=subject, page_size=page_size)
+    """Iterates over all sessions, or over those of a subject, or whose ids begin with a prefix, in
+    the order of their ids. With `latest_first` those of a subject come by their last change. They
+    are fetched page by page; the timeout applies to each page."""
+    request = session_wire.ListSessionsRequest(
+        subject=subject, id_prefix=id_prefix, page_size=page_size
+    )
+    if latest_first:
+        request.order = session_wire.SESSION_ORDER_LAST_CHANGE
     return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), _sessions)
 
 
