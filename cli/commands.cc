@@ -18,6 +18,7 @@
 #include "cli/jobs.h"
 #include "cli/messages.h"
 #include "cli/program.h"
+#include "cli/session_watch.h"
 #include "cli/sessions.h"
 
 namespace memoryd::cli {
@@ -49,6 +50,7 @@ void AddCommands(CLI::App& app, Invocation& invocation, const Program& program) 
   };
   AddServing(app, program);
   AddConversation(app, invocation);
+  AddSessionWatch(app, invocation);
   grouped("Manage memory", [&] {
     AddSessions(app, invocation);
     AddMessages(app, invocation);

@@ -150,7 +150,25 @@ absl::Status Connection::StreamAll(
   return StatusOf(stream->Finish());
 }
 
-absl::Status Connection::PrepareImport(grpc::ClientContext& context) const {
+absl::Status Connection::WatchSession(
+    const v1::WatchSessionRequest& request,
+    const std::function<absl::Status(const v1::WatchSessionResponse&)>& read) {
+  grpc::ClientContext context;
+  MEMORYD_RETURN_IF_ERROR(PrepareEndless(context));
+  v1::SessionService::Stub stub(channel_);
+  const auto stream = stub.WatchSession(&context, request);
+  v1::WatchSessionResponse news;
+  while (stream->Read(&news)) {
+    if (absl::Status status = read(news); !status.ok()) {
+      context.TryCancel();
+      stream->Finish();
+      return status;
+    }
+  }
+  return StatusOf(stream->Finish());
+}
+
+absl::Status Connection::PrepareEndless(grpc::ClientContext& context) const {
   MEMORYD_RETURN_IF_ERROR(Prepare(context));
   context.set_deadline(gpr_inf_future(GPR_CLOCK_REALTIME));
   return absl::OkStatus();

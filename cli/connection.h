@@ -19,6 +19,7 @@
 #include "cli/waiting_line.h"
 #include "core/base/status_macros.h"
 #include "memoryd/v1/memory_service.grpc.pb.h"
+#include "memoryd/v1/session_service.grpc.pb.h"
 
 namespace memoryd::cli {
 
@@ -101,6 +102,12 @@ class Connection {
   absl::Status StreamAll(const v1::StreamAllRequest& request,
                          const std::function<absl::Status(const v1::StreamAllResponse&)>& read);
 
+  // Gives each reply to `read` until the session is deleted, or it fails; that is the error then.
+  // Has all the time that it needs.
+  absl::Status WatchSession(
+      const v1::WatchSessionRequest& request,
+      const std::function<absl::Status(const v1::WatchSessionResponse&)>& read);
+
   // Such as BeginImport(&v1::SessionService::Stub::ImportSession). Has all the time that it needs.
   // The connection outlives it.
   template <typename Stub, typename Request, typename Response>
@@ -108,7 +115,7 @@ class Connection {
       std::unique_ptr<grpc::ClientWriter<Request>> (Stub::*method)(grpc::ClientContext*,
                                                                    Response*)) {
     auto context = std::make_unique<grpc::ClientContext>();
-    MEMORYD_RETURN_IF_ERROR(PrepareImport(*context));
+    MEMORYD_RETURN_IF_ERROR(PrepareEndless(*context));
     return std::make_unique<ImportCall<Request, Response>>(
         method, channel_, target_, std::move(context),
         [this](const grpc::Status& status) { return StatusOf(status); });
@@ -122,7 +129,8 @@ class Connection {
   Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel);
 
   absl::Status Prepare(grpc::ClientContext& context, std::chrono::milliseconds more = {}) const;
-  absl::Status PrepareImport(grpc::ClientContext& context) const;
+  // Of a call without a deadline.
+  absl::Status PrepareEndless(grpc::ClientContext& context) const;
   absl::Status StatusOf(const grpc::Status& status) const;
 
   const std::string target_;

@@ -334,6 +334,7 @@ void Server::Drain() {
   EndProcessAfter(grace + kWatchdogMargin);
   monitor_->BeginDrain();
   services_->worker_service().BeginDrain();
+  services_->watch_service().Drain();
   EndCalls(drained_by);
   CloseListeners();
   monitor_.reset();

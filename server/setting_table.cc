@@ -198,6 +198,12 @@ constexpr std::array kSettings = {
             [](Config& c, const std::string& v) {
               return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.calls_in_flight);
             }},
+    Setting{"tenant_watches",
+            "The most sessions that a tenant watches at once, on each server. 0: no limit.",
+            [] { return fmt::format("{}", kUsualWatches); },
+            [](Config& c, const std::string& v) {
+              return ParseInt(v, 0, kMaxTenantLimit, c.tenants.usual.watches);
+            }},
     Setting{"tenant_sessions", "The most sessions of a tenant. 0: no limit.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) {

@@ -20,9 +20,9 @@
 #include "core/reads/block_context.h"
 #include "core/reads/compose.h"
 #include "core/reads/context.h"
+#include "core/reads/explain.h"
 #include "core/sessions/session.h"
 #include "core/sessions/session_cache.h"
-#include "core/reads/explain.h"
 #include "core/sessions/session_errors.h"
 
 namespace memoryd {

@@ -88,6 +88,24 @@ void SessionReads::GetSession(const SessionKey& key, CallEnd end, Done<SessionIn
   });
 }
 
+void SessionReads::GetState(const SessionKey& key, CallEnd end, Done<SessionState> done) {
+  const auto read =
+      options_.calls->Begin<SessionState>(key.tenant, std::move(end), std::move(done));
+  if (read == nullptr) return;
+  std::shared_ptr<CachedSession> session = options_.reader->Acquire(key);
+  // What blocks know may be large: not on the one thread that confirms revisions.
+  options_.reader->RunCurrent(session, read, [read, session] {
+    SessionRow row;
+    std::vector<std::shared_ptr<const BlockState>> blocks;
+    {
+      MutexLock lock(session->mutex);
+      row = session->session.row;
+      for (const auto& [name, state] : session->session.blocks) blocks.push_back(state);
+    }
+    read->Finish(StateOf(row, blocks));
+  });
+}
+
 void SessionReads::ListSessions(SessionListRequest request, CallEnd end, Done<SessionList> done) {
   const auto read =
       options_.calls->Begin<SessionList>(request.tenant, std::move(end), std::move(done));

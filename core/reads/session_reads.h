@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "core/model/session.h"
 #include "core/reads/block_view.h"
 #include "core/reads/page.h"
+#include "core/reads/session_state.h"
 #include "core/sessions/session_blocks.h"
 #include "core/sessions/session_info.h"
 #include "core/sessions/session_reader.h"
@@ -71,6 +73,15 @@ class SessionReads {
   explicit SessionReads(Options options) : options_(std::move(options)) {}
 
   void GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> done);
+  // Of a session that is not there the state says so.
+  void GetState(const SessionKey& key, CallEnd end, Done<SessionState> done);
+  // The stored version of each session, nullopt for one that is not there. Blocks.
+  absl::StatusOr<std::vector<std::optional<SessionVersion>>> Versions(
+      std::span<const SessionKey> keys) const {
+    return options_.store->Revisions(keys);
+  }
+  // Whether other servers write to the store too.
+  bool shared() const { return options_.reader->shared(); }
   // As many sessions behind `after` as some 1 MiB of configurations allow, and at least one.
   void ListSessions(SessionListRequest request, CallEnd end, Done<SessionList> done);
   // NOT_FOUND `SESSION_NOT_FOUND` or `CONTENT_NOT_FOUND`.

@@ -371,7 +371,7 @@ class Store {
                                                  const LatestPlace& after,
                                                  const SessionListLimits& limits) = 0;
 
-  // How many request records of the session are neither forgotten nor named by its garbage.
+  // How many request records of the session are neither forgotten nor to be.
   virtual absl::StatusOr<std::int64_t> CountRequests(const SessionKey& key) = 0;
 
   // Takes as long as the tenant has sessions.

@@ -65,6 +65,7 @@ void TenantLimiter::Take(const std::string& name, Tenant& tenant) {
   const TenantLimits limits = limits_.Of(name);
   tenant.calls_per_second = limits.calls_per_second;
   tenant.calls_in_flight = limits.calls_in_flight;
+  tenant.watches = limits.watches;
 }
 
 absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& name) {
@@ -79,7 +80,7 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
                              "was started, try again when one has ended",
                              most_in_flight));
   }
-  Place place(&tenant);
+  Place place(&tenant.in_flight);
   if (per_second > 0) {
     const std::int64_t now_ns = now_().time_since_epoch() / std::chrono::nanoseconds(1);
     const std::int64_t wait_ns = TakeTurn(tenant.due_ns, now_ns, per_second);
@@ -95,6 +96,17 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
     }
   }
   return place;
+}
+
+absl::StatusOr<TenantLimiter::Place> TenantLimiter::EnterWatch(const std::string& name) {
+  Tenant& tenant = Find(name);
+  const int most = tenant.watches.load(std::memory_order_relaxed);
+  if (TakePlace(tenant.watching, most)) return Place(&tenant.watching);
+  Increment(refused_watches_);
+  return Error(absl::StatusCode::kResourceExhausted, "TENANT_WATCHES",
+               fmt::format("the tenant watches {} sessions of this server, as many as the setting "
+                           "tenant_watches allows; end a watch first",
+                           most));
 }
 
 TenantLimiter::Tenant& TenantLimiter::Find(const std::string& name) {

@@ -33,6 +33,8 @@ class TenantLimiter {
     std::atomic<int> calls_per_second{0};
     std::atomic<int> calls_in_flight{0};
     std::atomic<int> in_flight{0};
+    std::atomic<int> watches{0};
+    std::atomic<int> watching{0};
     // When a call that kept to the rate would come, in the clock's nanoseconds: the generic cell
     // rate algorithm (ITU-T I.371).
     std::atomic<std::int64_t> due_ns{0};
@@ -43,19 +45,19 @@ class TenantLimiter {
   class Place {
    public:
     Place() = default;
-    Place(Place&& other) noexcept : tenant_(std::exchange(other.tenant_, nullptr)) {}
+    Place(Place&& other) noexcept : taken_(std::exchange(other.taken_, nullptr)) {}
     Place& operator=(Place&& other) noexcept {
-      std::swap(tenant_, other.tenant_);
+      std::swap(taken_, other.taken_);
       return *this;
     }
     ~Place() {
-      if (tenant_ != nullptr) tenant_->in_flight.fetch_sub(1, std::memory_order_relaxed);
+      if (taken_ != nullptr) taken_->fetch_sub(1, std::memory_order_relaxed);
     }
 
    private:
     friend class TenantLimiter;
-    explicit Place(Tenant* tenant) : tenant_(tenant) {}
-    Tenant* tenant_ = nullptr;
+    explicit Place(std::atomic<int>* taken) : taken_(taken) {}
+    std::atomic<int>* taken_ = nullptr;
   };
 
   // RESOURCE_EXHAUSTED, with nothing started: `TENANT_RATE`, with the value `retry_after_ms`, or
@@ -63,11 +65,15 @@ class TenantLimiter {
   // that is refused for the rate has a place until then.
   absl::StatusOr<Place> Enter(const std::string& tenant);
 
+  // A place among the watches of its tenant. RESOURCE_EXHAUSTED `TENANT_WATCHES`.
+  absl::StatusOr<Place> EnterWatch(const std::string& tenant);
+
   // From the next call on. Calls that began while nobody had a limit count for none.
   void SetLimits(TenantLimitTable limits) MEMORYD_EXCLUDES(limits_mutex_);
 
   std::uint64_t refused_rate() const { return refused_rate_; }
   std::uint64_t refused_in_flight() const { return refused_in_flight_; }
+  std::uint64_t refused_watches() const { return refused_watches_; }
 
  private:
   // Tenants that have called, of which there are as many as credentials name.
@@ -86,6 +92,7 @@ class TenantLimiter {
   std::array<Shard, 16> shards_;
   Counter refused_rate_{0};
   Counter refused_in_flight_{0};
+  Counter refused_watches_{0};
 };
 
 }  // namespace memoryd

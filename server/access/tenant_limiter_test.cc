@@ -97,6 +97,32 @@ TEST_F(TenantLimiterTest, CallsUnderWayTakePlacesUntilTheyEnd) {
   EXPECT_EQ(limiter.refused_in_flight(), 2);
 }
 
+TEST_F(TenantLimiterTest, WatchesHavePlacesOfTheirOwn) {
+  TenantLimiter limiter = Make(Table({.calls_in_flight = 1, .watches = 2}));
+  const auto call = limiter.Enter("a");
+  auto first = limiter.EnterWatch("a");
+  const auto second = limiter.EnterWatch("a");
+  ASSERT_TRUE(call.ok() && first.ok() && second.ok());
+  const absl::Status refused = limiter.EnterWatch("a").status();
+  EXPECT_EQ(ErrorReason(refused), "TENANT_WATCHES");
+  EXPECT_TRUE(absl::IsResourceExhausted(refused));
+  EXPECT_NE(refused.message().find("tenant_watches"), absl::string_view::npos);
+  EXPECT_TRUE(limiter.EnterWatch("b").ok());
+  *first = {};
+  EXPECT_TRUE(limiter.EnterWatch("a").ok());
+  EXPECT_EQ(limiter.refused_watches(), 1);
+}
+
+TEST_F(TenantLimiterTest, WatchesAreBoundedWhereCallsAreNot) {
+  TenantLimiter limiter = Make(Table({.watches = 1}));
+  const auto held = limiter.EnterWatch("a");
+  EXPECT_FALSE(limiter.EnterWatch("a").ok());
+  limiter.SetLimits(Table({.watches = 0}));
+  std::vector<absl::StatusOr<TenantLimiter::Place>> many;
+  for (int i = 0; i < 1000; ++i) many.push_back(limiter.EnterWatch("a"));
+  EXPECT_TRUE(many.back().ok());
+}
+
 TEST_F(TenantLimiterTest, ExceptionsTakeTheUsualForWhatTheyDoNotSay) {
   TenantLimitTable table = Table({.calls_per_second = 1, .calls_in_flight = 1});
   table.exceptions["free"].calls_per_second = 0;

@@ -60,6 +60,7 @@ struct LimitKey {
 constexpr LimitKey kLimitKeys[] = {
     {"calls_per_second", &ParseNumber<&Exception::calls_per_second, kMaxTenantLimit>},
     {"calls_in_flight", &ParseNumber<&Exception::calls_in_flight, kMaxTenantLimit>},
+    {"watches", &ParseNumber<&Exception::watches, kMaxTenantLimit>},
     {"sessions", &ParseNumber<&Exception::sessions, kMaxTenantQuota>},
     {"messages", &ParseNumber<&Exception::messages, kMaxTenantQuota>},
     {"mib", &ParseNumber<&Exception::mib, kMaxTenantQuota>},
@@ -142,6 +143,7 @@ TenantLimits TenantLimitTable::Of(std::string_view tenant) const {
     const Exception& exception = found->second;
     limits.calls_per_second = exception.calls_per_second.value_or(limits.calls_per_second);
     limits.calls_in_flight = exception.calls_in_flight.value_or(limits.calls_in_flight);
+    limits.watches = exception.watches.value_or(limits.watches);
     limits.sessions = exception.sessions.value_or(limits.sessions);
     limits.messages = exception.messages.value_or(limits.messages);
     limits.mib = exception.mib.value_or(limits.mib);

@@ -28,12 +28,16 @@ struct ModelBudget {
   friend bool operator==(const ModelBudget&, const ModelBudget&) = default;
 };
 
+inline constexpr int kUsualWatches = 100;
+
 // Of one tenant. 0: any number.
 struct TenantLimits {
   // On one server and average; a second's worth may come at once.
   int calls_per_second = 0;
   // Begun on one server and not answered.
   int calls_in_flight = 0;
+  // Sessions watched at a time, on one server.
+  int watches = kUsualWatches;
   // Stored, whichever servers did it. Messages are contents too, and the bytes are of their bodies.
   std::int64_t sessions = 0;
   std::int64_t messages = 0;
@@ -63,6 +67,7 @@ struct TenantLimitTable {
   struct Exception {
     std::optional<int> calls_per_second;
     std::optional<int> calls_in_flight;
+    std::optional<int> watches;
     std::optional<std::int64_t> sessions;
     std::optional<std::int64_t> messages;
     std::optional<std::int64_t> mib;

@@ -27,7 +27,8 @@ void ExpectRefused(const std::string& yaml, int line, const std::string& word) {
 }
 
 TEST(TenantLimitsTest, WhatATenantDoesNotSayIsTheUsual) {
-  const auto parsed = Parse("- {name: a, calls_per_second: 5}\n- {name: b, calls_in_flight: 0}\n");
+  const auto parsed =
+      Parse("- {name: a, calls_per_second: 5}\n- {name: b, calls_in_flight: 0, watches: 7}\n");
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const TenantLimitTable table{.usual = {.calls_per_second = 1, .calls_in_flight = 2},
                                .exceptions = *parsed};
@@ -35,6 +36,8 @@ TEST(TenantLimitsTest, WhatATenantDoesNotSayIsTheUsual) {
   EXPECT_EQ(table.Of("a").calls_in_flight, 2);
   EXPECT_EQ(table.Of("b").calls_per_second, 1);
   EXPECT_EQ(table.Of("b").calls_in_flight, 0);
+  EXPECT_EQ(table.Of("b").watches, 7);
+  EXPECT_EQ(table.Of("c").watches, kUsualWatches);
   EXPECT_EQ(table.Of("c").calls_in_flight, 2);
   EXPECT_TRUE(Parse("")->empty());
 }

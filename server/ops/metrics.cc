@@ -174,6 +174,7 @@ class Metrics final : public prometheus::Collectable {
     rejected.Add(Number(sources_.tenants->refused_rate()), {Label("reason", "tenant_rate")});
     rejected.Add(Number(sources_.tenants->refused_in_flight()),
                  {Label("reason", "tenant_calls_in_flight")});
+    rejected.Add(Number(sources_.tenants->refused_watches()), {Label("reason", "tenant_watches")});
     rejected.Add(Number(sources_.memory->refused()), {Label("reason", "memory")});
     Family quotas(families, "memoryd_quota_rejected_total", MetricType::Counter,
                   "Writes that would have gone over a quota of their tenant.");

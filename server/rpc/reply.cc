@@ -45,10 +45,9 @@ void SetStored(const WriteResult& result, Reply& reply) {
   }
 }
 
-void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session* session) {
+void SetRow(const SessionRow& row, v1::Session* session) {
   session->set_generation(row.generation);
   session->set_revision(row.revision);
-  *session->mutable_config() = ToProto(config);
   session->set_active_count(row.active_count);
   session->set_active_token_count(row.active_tokens);
   session->set_archived_count(row.archived_count);
@@ -56,8 +55,13 @@ void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session*
   SetTime(session->mutable_create_time(), row.create_us);
   SetTime(session->mutable_update_time(), row.update_us);
   if (row.expire_us > 0) SetTime(session->mutable_expire_time(), row.expire_us);
-  if (!config.template_name.empty()) session->set_template_(config.template_name);
   session->set_stored_bytes(StoredUsage(row).bytes);
+}
+
+void SetSession(const SessionRow& row, const SessionConfig& config, v1::Session* session) {
+  SetRow(row, session);
+  *session->mutable_config() = ToProto(config);
+  if (!config.template_name.empty()) session->set_template_(config.template_name);
 }
 
 v1::LeftOutReason ToProto(LeftOutReason reason) {
@@ -90,6 +94,34 @@ v1::BlockOutcome ToProto(BlockOutcome outcome) {
       return v1::BLOCK_OUTCOME_MISSING;
   }
   return v1::BLOCK_OUTCOME_UNSPECIFIED;
+}
+
+v1::SessionChange ToProto(StateChange change) {
+  switch (change) {
+    case StateChange::kMessagesPut:
+      return v1::SESSION_CHANGE_MESSAGES_PUT;
+    case StateChange::kMessagesArchived:
+      return v1::SESSION_CHANGE_MESSAGES_ARCHIVED;
+    case StateChange::kMessagesRemoved:
+      return v1::SESSION_CHANGE_MESSAGES_REMOVED;
+    case StateChange::kMessagesReplaced:
+      return v1::SESSION_CHANGE_MESSAGES_REPLACED;
+    case StateChange::kItemsEdited:
+      return v1::SESSION_CHANGE_ITEMS_EDITED;
+    case StateChange::kContentsPut:
+      return v1::SESSION_CHANGE_CONTENTS_PUT;
+    case StateChange::kContentsReplaced:
+      return v1::SESSION_CHANGE_CONTENTS_REPLACED;
+    case StateChange::kBlocks:
+      return v1::SESSION_CHANGE_BLOCKS;
+    case StateChange::kJobs:
+      return v1::SESSION_CHANGE_JOBS;
+    case StateChange::kConfig:
+      return v1::SESSION_CHANGE_CONFIG;
+    case StateChange::kDeleted:
+      return v1::SESSION_CHANGE_DELETED;
+  }
+  return v1::SESSION_CHANGE_UNSPECIFIED;
 }
 
 v1::ContextExplanation ToProto(const Explanation& explanation) {
@@ -343,6 +375,27 @@ std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionIn
     session->set_session_id(session_id);
   }
   reply.set_next_page_token(std::string(next_page_token));
+  return reply.SerializeAsString();
+}
+
+std::string WatchSessionReply(std::string_view session_id, const SessionState& state,
+                              const StateChanges& news, bool reload) {
+  v1::WatchSessionResponse reply;
+  const SessionRow& row = state.row;
+  reply.mutable_session()->set_session_id(std::string(session_id));
+  if (reload) reply.add_changes(v1::SESSION_CHANGE_RELOAD);
+  for (const StateChange change : news.changes) reply.add_changes(ToProto(change));
+  // Of another session of that id, the caller knows nothing yet.
+  if (!news.changes.empty() && news.changes.back() == StateChange::kDeleted) {
+    return reply.SerializeAsString();
+  }
+  SetRow(row, reply.mutable_session());
+  reply.mutable_session()->set_stored_bytes(state.stored_bytes);
+  reply.set_revision(row.revision);
+  reply.set_first_new_position(news.first_new_position);
+  for (const std::string& name : news.blocks) reply.add_blocks(name);
+  reply.set_next_position(row.next_position);
+  reply.set_watermark(row.watermark - 1);
   return reply.SerializeAsString();
 }
 

@@ -48,6 +48,10 @@ std::string GetSessionReply(std::string_view session_id, const SessionInfo& info
 std::string ListSessionsReply(const std::vector<std::pair<std::string, SessionInfo>>& sessions,
                               std::string_view next_page_token);
 
+// `reload`: the reader has to read the session again, whatever else is new.
+std::string WatchSessionReply(std::string_view session_id, const SessionState& state,
+                              const StateChanges& news, bool reload);
+
 }  // namespace memoryd
 
 #endif  // MEMORYD_SERVER_RPC_REPLY_H_

@@ -39,6 +39,7 @@ Services::Services(const ServicesOptions& options, const CallEnvironment& enviro
       guards_reflection_(options.guards_reflection),
       memory_(options.engine, environment),
       sessions_(options.engine, environment),
+      watches_(&options.engine->reads(), environment, WatchServiceOptions()),
       jobs_(options.engine, options.model_usage, options.facts.start_us, environment),
       blocks_(options.engine, environment),
       items_(options.engine, options.facts.item_bytes, environment),
@@ -49,6 +50,7 @@ Services::Services(const ServicesOptions& options, const CallEnvironment& enviro
   health_.AddTo(methods_);
   memory_.AddTo(methods_);
   sessions_.AddTo(methods_);
+  watches_.AddTo(methods_);
   jobs_.AddTo(methods_);
   blocks_.AddTo(methods_);
   items_.AddTo(methods_);

@@ -14,6 +14,7 @@
 #include "server/rpc/server_service.h"
 #include "server/rpc/session_service.h"
 #include "server/rpc/unary_call.h"
+#include "server/rpc/watch_service.h"
 #include "server/rpc/worker_service.h"
 #include "server/wire/rpc_call.h"
 
@@ -46,6 +47,7 @@ class Services {
 
   HealthService& health() { return health_; }
   WorkerService& worker_service() { return workers_; }
+  WatchService& watch_service() { return watches_; }
 
  private:
   // Whether a caller may ask reflection.
@@ -55,6 +57,7 @@ class Services {
   const bool guards_reflection_;
   MemoryService memory_;
   SessionService sessions_;
+  WatchService watches_;
   JobService jobs_;
   BlockService blocks_;
   ItemService items_;

@@ -2,12 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
 #include "core/lifecycle/session_fork.h"
@@ -18,10 +23,6 @@
 #include "core/writes/commands/sessions.h"
 #include "core/writes/write.h"
 #include "server/access/authenticator.h"
-#include <algorithm>
-#include <cstddef>
-#include <string>
-#include "absl/strings/numbers.h"
 #include "server/rpc/import_stream.h"
 #include "server/rpc/reply.h"
 #include "server/rpc/run_unary.h"
@@ -42,6 +43,24 @@ using Call = std::shared_ptr<ParsedCall<Request>>;
 absl::Status CheckSubject(const Caller& caller, std::string_view subject) {
   if (caller.subject.empty() || caller.subject == subject) return absl::OkStatus();
   return SubjectNotGranted("subject");
+}
+
+std::string EraseSubjectReply(const EraseReceipt& receipt, bool dry_run) {
+  v1::EraseSubjectResponse reply;
+  reply.set_session_count(receipt.removed.sessions);
+  reply.set_message_count(receipt.removed.messages);
+  reply.set_content_count(receipt.removed.contents);
+  reply.set_block_count(receipt.removed.blocks);
+  reply.set_entry_count(receipt.removed.entries);
+  reply.set_job_count(receipt.removed.jobs);
+  reply.set_reply_count(receipt.replies);
+  reply.set_namespace_count(receipt.namespaces);
+  reply.set_item_count(receipt.items);
+  reply.set_purged(receipt.purged);
+  reply.set_left_reason(receipt.left);
+  reply.set_left_elsewhere(receipt.left_elsewhere);
+  reply.set_dry_run(dry_run);
+  return reply.SerializeAsString();
 }
 
 absl::StatusOr<bool> IsLatestFirst(const v1::ListSessionsRequest& request) {

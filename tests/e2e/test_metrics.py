@@ -24,7 +24,7 @@ METHODS = {
     "Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "StreamAll",
     "UpdateMessage", "DeleteMessage", "GetContent", "UpdateContent", "DeleteContent",
     "CreateSession", "GetSession",
-    "ListSessions", "UpdateSession", "DeleteSession", "ForkSession", "ImportSession",
+    "ListSessions", "WatchSession", "UpdateSession", "DeleteSession", "ForkSession", "ImportSession",
     "EraseSubject", "ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage", "GetBlock",
     "ListBlockEntries", "UndoBlockChange", "AddFact", "UpdateFact", "DeleteFact", "GetServerInfo", "Attach",
     "PutItem", "GetItem", "DeleteItem", "ListItems", "SearchItems", "BatchItems", "GetNamespace",

@@ -202,6 +202,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       memoryd::RunPlain<memoryd::v1::UndoBlockChangeRequest>,
       memoryd::RunPlain<memoryd::v1::UpdateContentRequest>,
       memoryd::RunPlain<memoryd::v1::AddFactRequest>,
+      memoryd::RunPlain<memoryd::v1::WatchSessionRequest>,
   };
   kRuns[data[0] % std::size(kRuns)](bytes);
   return 0;

@@ -34,7 +34,7 @@ METHODS = _methods()
 # What a credential with the right `read` may call, and what any may; all others are writes. An empty
 # BatchItems is a read; what is in it decides.
 READS = {"Get", "GetAll", "StreamAll", "GetContent", "Query", "UpdateContext", "GetSession",
-         "ListSessions", "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries", "GetItem",
+         "ListSessions", "WatchSession", "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries", "GetItem",
          "ListItems", "SearchItems", "BatchItems", "GetNamespace", "ListNamespaces"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}

@@ -47,8 +47,8 @@ class Calls:
             (
                 session_wire,
                 session_stub,
-                ("CreateSession", "GetSession", "ListSessions", "UpdateSession", "DeleteSession",
-                 "ForkSession", "EraseSubject"),
+                ("CreateSession", "GetSession", "ListSessions", "WatchSession", "UpdateSession",
+                 "DeleteSession", "ForkSession", "EraseSubject"),
             ),
             (job_wire, job_stub, ("ListJobs", "GetJob", "RetryJob", "CancelJob", "GetUsage")),
             (block_wire, block_stub, ("GetBlock", "ListBlockEntries", "UndoBlockChange",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import threading
@@ -56,6 +57,24 @@ class HttpCaller:
                                 {"Content-Type": "application/json"})
         return status, parsed(body)
 
+    def opened(self, path: str, body: bytes, headers: Mapping[str, str]) -> Iterator[bytes]:
+        """A stream's envelopes as they come, on a connection of its own; not 200 is an HttpError."""
+        host = f"{self.connection.host}:{self.connection.port}"
+        with contextlib.closing(http.client.HTTPConnection(host, timeout=60)) as connection:
+            envelope = b"\0" + len(body).to_bytes(4, "big") + body
+            connection.request("POST", path, envelope, {**self._headers, **headers})
+            answer = connection.getresponse()
+            if answer.status != 200:
+                raise HttpError(parsed(answer.read()))
+            while head := answer.read(5):
+                yield head + answer.read(int.from_bytes(head[1:5], "big"))
+
+    def watch(self, method: str, **fields: Any) -> Iterator[dict[str, Any]]:
+        """The messages of a stream in JSON as they come; the last says how it ended."""
+        for envelope in self.opened(path_of(method), json.dumps(fields).encode(),
+                                    {"Content-Type": "application/connect+json"}):
+            yield parsed(envelope[5:])
+
     def stream(self, method: str, **fields: Any) -> list[dict[str, Any]]:
         """The messages of a stream in JSON; the last says how it ended."""
         request = json.dumps(fields).encode()
@@ -84,7 +103,9 @@ class HttpCaller:
 
     def code(self, method: str, **fields: Any) -> tuple[str, str]:
         """The code and the reason of a call, unary or a stream; `ok` and nothing for a reply."""
-        if METHODS[method].server_streaming and not METHODS[method].client_streaming:
+        if method == "WatchSession":
+            answer = next(self.watch(method, **fields)).get("error", {})
+        elif METHODS[method].server_streaming and not METHODS[method].client_streaming:
             answer = self.stream(method, **fields)[-1].get("error", {})
         elif method in IN_LINES:
             _, answer = self.send_lines(method, fields)
@@ -136,13 +157,10 @@ class HttpChannel:
                  **_: Any) -> Iterator[Any]:
             sent = request_serializer(request)
             headers = {"Content-Type": "application/connect+proto", **dict(metadata or ())}
-            status, body = self._post(path, b"\0" + len(sent).to_bytes(4, "big") + sent, headers,
-                                      timeout)
-            if status != 200:
-                raise HttpError(parsed(body))
-            while body:
-                size = int.from_bytes(body[1:5], "big")
-                message, flags, body = body[5:5 + size], body[0], body[5 + size:]
+            if timeout is not None:
+                headers["Connect-Timeout-Ms"] = str(int(timeout * 1000))
+            for envelope in HttpCaller(self._address).opened(path, sent, headers):
+                flags, message = envelope[0], envelope[5:]
                 if flags == 0:
                     yield response_deserializer(message)
                 elif error := json.loads(message).get("error"):

@@ -262,6 +262,35 @@ absl::StatusOr<std::vector<v1::Session>> Client::AllSessions(const CallOptions& 
   return all;
 }
 
+absl::Status Client::WatchSession(v1::WatchSessionRequest request, const WatchReader& read,
+                                  const CallOptions& options) const {
+  const Attempt attempt = {.deadline = options.timeout.has_value()
+                                           ? connection_->Now() + *options.timeout
+                                           : absl::InfiniteFuture()};
+  absl::BitGen random;
+  absl::Duration pause = kFirstPause;
+  absl::Time give_up = connection_->Now() + timeout_;
+  while (true) {
+    bool ended = false;
+    absl::Status status =
+        connection_->WatchSession(request, attempt, [&](v1::WatchSessionResponse news) {
+          pause = kFirstPause;
+          give_up = connection_->Now() + timeout_;
+          request.set_after_revision(news.revision());
+          ended = !read(std::move(news));
+          return !ended;
+        });
+    if (ended || status.ok()) return absl::OkStatus();
+    const absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
+    if (!wait_for_ready_ || !EndsWithoutAnswer(status) ||
+        connection_->Now() + wait >= std::min(give_up, attempt.deadline)) {
+      return status;
+    }
+    connection_->Wait(wait);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+}
+
 absl::StatusOr<v1::Session> Client::UpdateSession(v1::UpdateSessionRequest request,
                                                   const CallOptions& options) const {
   return SessionOf(Change(&Connection::UpdateSession, std::move(request), options));

@@ -100,6 +100,12 @@ class Client {
                                                         const CallOptions& options = {}) const;
   // Returns all sessions in the order of their ids, page by page as AllMessages.
   absl::StatusOr<std::vector<v1::Session>> AllSessions(const CallOptions& options = {}) const;
+  // Calls `read` for every reply, on this thread. A stream that breaks is continued after its last
+  // revision, if that succeeds within Options::timeout. CallOptions::timeout is that of the whole
+  // watch; without it there is no deadline. OK when the session is deleted, and when `read` returns
+  // false.
+  absl::Status WatchSession(v1::WatchSessionRequest request, const WatchReader& read,
+                            const CallOptions& options = {}) const;
   absl::StatusOr<v1::Session> UpdateSession(v1::UpdateSessionRequest request,
                                             const CallOptions& options = {}) const;
   absl::StatusOr<v1::DeleteSessionResponse> DeleteSession(v1::DeleteSessionRequest request,

@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -312,6 +314,77 @@ TEST(ClientJobTest, WhatHasNoRequestIdIsSentOnce) {
   EXPECT_EQ(connection->attempts, 1);
   EXPECT_TRUE(connection->waited_for_ready);
   EXPECT_TRUE(absl::IsUnimplemented(client.CancelJob({}).status()));
+}
+
+// A session that is put to between two attempts to watch it.
+class WatchedConnection : public Connection {
+ public:
+  absl::Status WatchSession(const v1::WatchSessionRequest& request, const Attempt& attempt,
+                            const WatchReader& read) override {
+    asked.push_back(request.has_after_revision() ? request.after_revision() : -1);
+    deadline = attempt.deadline;
+    if (answers.empty()) return absl::UnavailableError("away");
+    for (const std::int64_t revision : answers.front()) {
+      v1::WatchSessionResponse news;
+      news.set_revision(revision);
+      if (!read(std::move(news))) return absl::CancelledError("the reader has enough");
+    }
+    answers.erase(answers.begin());
+    return answers.empty() ? end : absl::UnavailableError("restarting");
+  }
+  void Wait(absl::Duration time) override { now_ += time; }
+  absl::Time Now() override { return now_; }
+
+  std::vector<std::vector<std::int64_t>> answers;
+  absl::Status end;
+  std::vector<std::int64_t> asked;
+  absl::Time deadline;
+
+ private:
+  absl::Time now_ = absl::UnixEpoch();
+};
+
+class ClientWatchTest : public testing::Test {
+ protected:
+  absl::Status Watch(std::size_t enough = 1000, const CallOptions& options = {}) {
+    return client_.WatchSession(
+        {},
+        [this, enough](const v1::WatchSessionResponse& news) {
+          found_.push_back(news.revision());
+          return found_.size() < enough;
+        },
+        options);
+  }
+
+  const std::shared_ptr<WatchedConnection> connection_ = std::make_shared<WatchedConnection>();
+  const Client client_{connection_, {.timeout = absl::Seconds(3)}};
+  std::vector<std::int64_t> found_;
+};
+
+TEST_F(ClientWatchTest, AWatchThatBreaksIsGoneOnWithAfterItsLastRevision) {
+  connection_->answers = {{3, 4}, {}, {6}};
+  EXPECT_TRUE(Watch().ok());
+  EXPECT_THAT(found_, ElementsAre(3, 4, 6));
+  EXPECT_THAT(connection_->asked, ElementsAre(-1, 4, 4));
+  EXPECT_EQ(connection_->deadline, absl::InfiniteFuture());
+}
+
+TEST_F(ClientWatchTest, AReaderMayHaveEnough) {
+  connection_->answers = {{3, 4, 5}};
+  EXPECT_TRUE(Watch(2).ok());
+  EXPECT_THAT(found_, ElementsAre(3, 4));
+}
+
+TEST_F(ClientWatchTest, OtherFailuresEndIt) {
+  connection_->answers = {{3}};
+  connection_->end = absl::NotFoundError("another's now");
+  EXPECT_TRUE(absl::IsNotFound(Watch()));
+}
+
+TEST_F(ClientWatchTest, AServerThatStaysAwayIsGivenUp) {
+  EXPECT_TRUE(absl::IsUnavailable(Watch()));
+  EXPECT_LT(connection_->Now() - absl::UnixEpoch(), absl::Seconds(3));
+  EXPECT_GT(connection_->Now() - absl::UnixEpoch(), absl::Seconds(1.5));
 }
 
 }  // namespace

@@ -32,6 +32,11 @@ absl::StatusOr<v1::GetAllResponse> Connection::GetAll(const v1::GetAllRequest&, 
   return NotHere("GetAll");
 }
 
+absl::Status Connection::WatchSession(const v1::WatchSessionRequest&, const Attempt&,
+                                      const WatchReader&) {
+  return NotHere("WatchSession");
+}
+
 absl::Status Connection::StreamAll(const v1::StreamAllRequest&, const Attempt&, const PageReader&) {
   return NotHere("StreamAll");
 }

@@ -30,6 +30,9 @@ struct Attempt {
 // Receives a page of a stream. Returns false to end the stream.
 using PageReader = std::function<bool(v1::StreamAllResponse)>;
 
+// Receives what is new in a session. Returns false to end the stream.
+using WatchReader = std::function<bool(v1::WatchSessionResponse)>;
+
 // Fills in the next request of an import; the argument is empty. Returns false at the end.
 using ImportSource = std::function<bool(v1::ImportSessionRequest&)>;
 using NamespaceImportSource = std::function<bool(v1::ImportNamespaceRequest&)>;
@@ -68,6 +71,9 @@ class Connection {
                                                             const Attempt&);
   virtual absl::StatusOr<v1::ListSessionsResponse> ListSessions(const v1::ListSessionsRequest&,
                                                                 const Attempt&);
+  // Calls `read` for each reply, on the caller's thread. CANCELLED: `read` returned false.
+  virtual absl::Status WatchSession(const v1::WatchSessionRequest&, const Attempt&,
+                                    const WatchReader& read);
   virtual absl::StatusOr<v1::UpdateSessionResponse> UpdateSession(const v1::UpdateSessionRequest&,
                                                                   const Attempt&);
   virtual absl::StatusOr<v1::DeleteSessionResponse> DeleteSession(const v1::DeleteSessionRequest&,

@@ -43,7 +43,8 @@ enum class FailAt {
 //     which fields are searched.
 //   - Values, names, paths of fields and filters of items are not checked, and have no limits.
 //   - Items that expire are not found. They stay counted by their namespace until it is deleted.
-//   - Jobs, blocks, forks, imports and subjects do not exist.
+//   - ListSessions lists by id alone.
+//   - Jobs, blocks, forks, imports, subjects and watches do not exist.
 //
 // Subclass it for other answers, and call the method of this class for the rest. Any number of
 // threads may use it.

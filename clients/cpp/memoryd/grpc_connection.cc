@@ -80,17 +80,14 @@ class GrpcConnection final : public Connection {
                          const PageReader& read) override {
     grpc::ClientContext context;
     Prepare(attempt, context);
-    const auto stream = memory_->StreamAll(&context, request);
-    v1::StreamAllResponse page;
-    while (stream->Read(&page)) {
-      if (read(std::move(page))) {
-        page.Clear();
-      } else {
-        context.TryCancel();
-        break;
-      }
-    }
-    return FromGrpcStatus(stream->Finish());
+    return ReadAll<v1::StreamAllResponse>(*memory_->StreamAll(&context, request), context, read);
+  }
+  absl::Status WatchSession(const v1::WatchSessionRequest& request, const Attempt& attempt,
+                            const WatchReader& read) override {
+    grpc::ClientContext context;
+    Prepare(attempt, context);
+    return ReadAll<v1::WatchSessionResponse>(*sessions_->WatchSession(&context, request), context,
+                                             read);
   }
   absl::StatusOr<v1::SetResponse> Set(const v1::SetRequest& request,
                                       const Attempt& attempt) override {
@@ -284,6 +281,21 @@ class GrpcConnection final : public Connection {
     absl::Status status = FromGrpcStatus((stub.*method)(&context, request, &response));
     if (!status.ok()) return status;
     return response;
+  }
+
+  template <typename Response>
+  static absl::Status ReadAll(grpc::ClientReader<Response>& stream, grpc::ClientContext& context,
+                              const std::function<bool(Response)>& read) {
+    Response response;
+    while (stream.Read(&response)) {
+      if (read(std::move(response))) {
+        response.Clear();
+      } else {
+        context.TryCancel();
+        break;
+      }
+    }
+    return FromGrpcStatus(stream.Finish());
   }
 
   template <typename Request, typename Response, typename Stub>

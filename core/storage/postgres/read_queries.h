@@ -130,32 +130,28 @@ inline constexpr char kConfirmRequests[] =
   " ORDER BY " order " LIMIT $3::bigint + 1) r WINDOW w AS (ORDER BY " order \
   ")) s "                                                                    \
   "WHERE s.n <= $3::bigint AND (s.n = 1 OR s.bytes <= $4::bigint) ORDER BY s.n"
-#define MEMORYD_WITH_PREFIX "r.session >= $6 AND r.session < $7 "
 
 inline constexpr Query kListSessions{
     "list_sessions", MEMORYD_LISTED
     "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session > $2 "
-    "AND " MEMORYD_WITH_PREFIX "AND NOT r.deleted" MEMORYD_OF_LISTED("r.session")};
+    "AND r.session >= $6 AND r.session < $7 AND NOT r.deleted" MEMORYD_OF_LISTED("r.session")};
 
 // The condition of the index, which a plan for any subject could not know to hold.
 inline constexpr Query kListSubject{
     "list_subject", MEMORYD_LISTED
     "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session > $2 "
-    "AND " MEMORYD_WITH_PREFIX
-    "AND r.subject = $8 AND r.subject <> '' "
+    "AND r.session >= $6 AND r.session < $7 AND r.subject = $8 AND r.subject <> '' "
     "AND (NOT r.deleted OR $9::boolean)" MEMORYD_OF_LISTED("r.session")};
 
 inline constexpr Query kListLatest{
     "list_latest", MEMORYD_LISTED
-    "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 "
-    "AND " MEMORYD_WITH_PREFIX
-    "AND r.subject = $8 AND r.subject <> '' AND NOT r.deleted "
+    "SELECT * FROM memoryd_sessions r WHERE r.tenant = $1 AND r.session >= $6 "
+    "AND r.session < $7 AND r.subject = $8 AND r.subject <> '' AND NOT r.deleted "
     "AND (r.update_us < $9::bigint OR (r.update_us = $9::bigint AND r.session > "
     "$2))" MEMORYD_OF_LISTED("r.update_us DESC, r.session")};
 
 #undef MEMORYD_LISTED
 #undef MEMORYD_OF_LISTED
-#undef MEMORYD_WITH_PREFIX
 
 inline constexpr Query kCountRequests{
     "count_requests",

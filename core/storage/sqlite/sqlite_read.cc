@@ -57,13 +57,13 @@ constexpr char kListSubject[] =
 
 // Sorts ids alone: rows of configurations may be large, and all but a page are dropped.
 constexpr char kListLatest[] =
-    "SELECT " MEMORYD_LISTED_COLUMNS ", session, " MEMORYD_LENGTH_OF("config") " FROM"
-    " (SELECT tenant AS of_tenant, session AS of_session FROM memoryd_sessions"
+    "SELECT " MEMORYD_LISTED_COLUMNS ", s.session, " MEMORYD_LENGTH_OF("config") " FROM"
+    " (SELECT tenant, session FROM memoryd_sessions"
     "  WHERE tenant = ? AND session >= ? AND session < ? AND subject = ? AND subject <> ''"
     "  AND NOT deleted AND (update_us < ? OR (update_us = ? AND session > ?))"
-    "  ORDER BY update_us DESC, session LIMIT ?)"
-    " JOIN memoryd_sessions ON tenant = of_tenant AND session = of_session"
-    " ORDER BY update_us DESC, session";
+    "  ORDER BY update_us DESC, session LIMIT ?) k"
+    " JOIN memoryd_sessions s ON s.tenant = k.tenant AND s.session = k.session"
+    " ORDER BY s.update_us DESC, s.session";
 
 constexpr char kListExpiring[] =
     "SELECT " MEMORYD_DUE_COLUMNS
@@ -173,7 +173,7 @@ absl::StatusOr<SessionPage> ReadListed(Database& db, Query& query, std::string_v
   for (;;) {
     MEMORYD_ASSIGN_OR_RETURN(const bool found, query.Next());
     if (!found) return page;
-    std::string session = query.String(25);
+    std::string session = query.String(26);
     if (session == after) continue;
     page.more = std::ssize(page.sessions) >= limits.max_sessions;
     if (page.more) return page;

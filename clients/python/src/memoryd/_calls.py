@@ -144,12 +144,31 @@ class Stream(Generic[Item]):
         """Returns the arguments of an attempt other than the request."""
         return {"timeout": self.timeout, "metadata": metadata(token, trace)}
 
+    def ends(self, page: Any) -> bool:
+        """Whether `page` is the last one."""
+        return not page.next_page_token
+
     def behind(self, page: Any) -> Stream[Item]:
         """Returns the rest of the stream after `page`."""
         request = type(self.request)()
         request.CopyFrom(self.request)
-        request.page_token = page.next_page_token
+        self.go_on(request, page)
         return dataclasses.replace(self, request=request)
+
+    def go_on(self, request: Any, page: Any) -> None:
+        """Makes `request` that of the rest of the stream after `page`."""
+        request.page_token = page.next_page_token
+
+
+@dataclasses.dataclass(frozen=True)
+class Watch(Stream[Item]):
+    """A stream of news, each of which says after which revision the next ones come."""
+
+    def ends(self, page: Any) -> bool:
+        return session_wire.SESSION_CHANGE_DELETED in page.changes
+
+    def go_on(self, request: Any, page: Any) -> None:
+        request.after_revision = page.revision
 
 
 @dataclasses.dataclass(frozen=True)
@@ -620,6 +639,20 @@ def list_sessions(
     return Pages(Call(_LIST_SESSIONS, request, _reply, timeout), _sessions)
 
 
+def watch_session(
+    session_id: str, *, after_revision: int | None = None, timeout: float | None = None
+) -> Stream[session_wire.WatchSessionResponse]:
+    """Iterates over the changes of a session as they are made, by whichever server. The first item
+    comes at once. With `after_revision`, that of an earlier read, it says SESSION_CHANGE_RELOAD if
+    the session has changed since. An item without `changes` comes when there is no news for a
+    while. The iterator ends when the session is deleted. Without `timeout` there is no deadline. A
+    stream that breaks is continued after its last revision."""
+    request = session_wire.WatchSessionRequest(
+        session_id=session_id, after_revision=after_revision
+    )
+    return Watch(_WATCH_SESSION, request, lambda news: (news,), timeout)
+
+
 def update_session(
     session_id: str,
     config: memory.SessionConfig | None = None,
@@ -958,6 +991,7 @@ _QUERY = Rpc("MemoryService", "Query", wire.QueryResponse)
 _UPDATE_CONTEXT = Rpc("MemoryService", "UpdateContext", wire.UpdateContextResponse)
 _CREATE_SESSION = Rpc("SessionService", "CreateSession", session_wire.CreateSessionResponse)
 _GET_SESSION = Rpc("SessionService", "GetSession", session_wire.GetSessionResponse)
+_WATCH_SESSION = Rpc("SessionService", "WatchSession", session_wire.WatchSessionResponse)
 _LIST_SESSIONS = Rpc("SessionService", "ListSessions", session_wire.ListSessionsResponse)
 _UPDATE_SESSION = Rpc("SessionService", "UpdateSession", session_wire.UpdateSessionResponse)
 _DELETE_SESSION = Rpc("SessionService", "DeleteSession", session_wire.DeleteSessionResponse)

@@ -185,6 +185,7 @@ class AsyncClient:
     create_session = _calls_once(_calls.create_session)
     get_session = _calls_once(_calls.get_session)
     list_sessions = _calls_for_pages(_calls.list_sessions)
+    watch_session = _calls_for_stream(_calls.watch_session)
     update_session = _calls_once(_calls.update_session)
     delete_session = _calls_once(_calls.delete_session)
     fork_session = _calls_once(_calls.fork_session)
@@ -268,7 +269,7 @@ class AsyncClient:
                     while page := await _on(thread, next, pages, None):
                         for item in stream.items(page):
                             yield item
-                        if not page.next_page_token:
+                        if stream.ends(page):
                             return
                         stream = stream.behind(page)
                         attempts = stream.attempts(self._timeout, self._wait_for_ready)

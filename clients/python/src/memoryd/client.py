@@ -223,6 +223,7 @@ class Client:
     create_session = _calls_once(_calls.create_session)
     get_session = _calls_once(_calls.get_session)
     list_sessions = _calls_for_pages(_calls.list_sessions)
+    watch_session = _calls_for_stream(_calls.watch_session)
     update_session = _calls_once(_calls.update_session)
     delete_session = _calls_once(_calls.delete_session)
     fork_session = _calls_once(_calls.fork_session)
@@ -290,7 +291,7 @@ class Client:
                             stream.request, **options)
                     for page in pages:
                         yield from stream.items(page)
-                        if not page.next_page_token:
+                        if stream.ends(page):
                             return
                         stream = stream.behind(page)
                         attempts = stream.attempts(self._timeout, self._wait_for_ready)
