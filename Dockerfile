@@ -16,6 +16,7 @@ COPY proto proto
 COPY core core
 COPY cli cli
 COPY server server
+COPY ui ui
 # Compilers at once; empty for one per core.
 ARG JOBS=
 # OFF leaves the vectors of words out, of which docs/DEPENDENCIES.md says whose they are: Query then ranks by

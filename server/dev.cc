@@ -49,6 +49,13 @@ std::string FreeAddress(int first) {
   return "127.0.0.1:0";
 }
 
+// A line that names the inspector; empty where no browser on this machine gets there by it.
+std::string UiLine(const Config& config, const Listening& listening) {
+  if (listening.http.empty() || listening.http.front().starts_with("unix:")) return {};
+  return fmt::format("Look at it in a browser: {}://{}/ui\n", config.UsesTls() ? "https" : "http",
+                     listening.http.front());
+}
+
 // A line that reads the session over HTTP; empty where it would need more than an address.
 std::string CurlLine(const Config& config, const Listening& listening) {
   if (listening.http.empty() || config.UsesTls()) return {};
@@ -92,6 +99,7 @@ std::string DevGreeting(const Config& config, const Listening& listening) {
   // The target also where clients look by themselves: a terminal may have another from before.
   return fmt::format(
       "\n{}\n"
+      "{}"
       "Try in another terminal:\n"
       "  export MEMORYD_TARGET={}\n"
       "  memoryd put s1 \"My dog is called Bella.\"\n"
@@ -100,7 +108,7 @@ std::string DevGreeting(const Config& config, const Listening& listening) {
       "{}"
       "  memoryd help\n"
       "Ctrl+C ends it.\n",
-      kept, ShellWord(TargetOf(listening)), CurlLine(config, listening));
+      kept, UiLine(config, listening), ShellWord(TargetOf(listening)), CurlLine(config, listening));
 }
 
 }  // namespace memoryd

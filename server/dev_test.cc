@@ -130,6 +130,17 @@ TEST(Dev, SaysWhatToTryOverHttp) {
       HasSubstr("curl -sS --unix-socket '/run/it'\\''s a.sock' http://localhost/memoryd.v1"));
 }
 
+TEST(Dev, SaysWhereTheInspectorIs) {
+  const Config config = Parse({})->config;
+  Listening listening = {.listen = {"127.0.0.1:1"}};
+  EXPECT_THAT(DevGreeting(config, listening), Not(HasSubstr("/ui")));
+  listening.http = {"127.0.0.1:50081"};
+  EXPECT_THAT(DevGreeting(config, listening),
+              HasSubstr("in a browser: http://127.0.0.1:50081/ui\n"));
+  listening.http = {"unix:/run/a.sock"};
+  EXPECT_THAT(DevGreeting(config, listening), Not(HasSubstr("/ui")));
+}
+
 TEST(Dev, SaysWhatToTryNext) {
   const Config config = Parse({})->config;
   const std::string usual = DevGreeting(config, {.listen = {"127.0.0.1:50051"}});

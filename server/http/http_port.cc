@@ -9,18 +9,17 @@
 #include <variant>
 
 #include "absl/status/status.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
 #include "core/base/error.h"
 #include "server/http/connect_call.h"
+#include "server/http/accepted.h"
 #include "server/http/connect_codec.h"
 #include "server/http/connect_message.h"
 #include "server/http/get_query.h"
 #include "server/http/http_reply.h"
 #include "server/http/openapi/openapi.h"
 #include "server/http/request_parser.h"
+#include "server/http/ui/ui_answer.h"
 #include "server/wire/rpc_status.h"
 
 namespace memoryd {
@@ -39,21 +38,6 @@ bool IsLoopback(std::string_view host) {
   }
   return name.starts_with("127.") &&
          name.find_first_not_of("0123456789.") == std::string_view::npos;
-}
-
-// Whether a list of encodings, or of types, names `wanted`, but not with a weight of 0.
-bool Accepts(std::string_view accepted, std::string_view wanted) {
-  for (const absl::string_view entry :
-       absl::StrSplit(absl::string_view(accepted.data(), accepted.size()), ',')) {
-    const std::pair<absl::string_view, absl::string_view> parts =
-        absl::StrSplit(entry, absl::MaxSplits(';', 1));
-    const absl::string_view weight = absl::StripAsciiWhitespace(parts.second);
-    if (absl::EqualsIgnoreCase(absl::StripAsciiWhitespace(parts.first),
-                               {wanted.data(), wanted.size()})) {
-      return weight.find_first_not_of("q=0. ") != absl::string_view::npos || weight.empty();
-    }
-  }
-  return false;
 }
 
 HttpReply Unimplemented(int http_status, std::string_view reason, std::string_view message) {
@@ -83,7 +67,7 @@ std::optional<HttpReply> AnswerProbe(const HttpPort& port, const ConnectRequest&
   return answer;
 }
 
-std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& request) {
+std::optional<HttpReply> RefuseHost(const HttpPort& port, const ConnectRequest& request) {
   if (request.hosts > 1 || (request.hosts == 0 && !request.is_http_1_0)) {
     return Refusal(400, MalformedHttp("Host: must be given once"));
   }
@@ -92,6 +76,10 @@ std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& 
                   "Host: without credentials the server answers only to localhost, 127.0.0.1 and "
                   "[::1]; set credentials, or call it by one of these");
   }
+  return std::nullopt;
+}
+
+std::optional<HttpReply> RefuseSite(const HttpPort& port, const ConnectRequest& request) {
   const std::string own = std::string(port.with_tls ? "https://" : "http://") + request.host;
   const bool is_own = absl::EqualsIgnoreCase(request.origin, own);
   if (!request.origin.empty() && !is_own && !port.allowed_origins.contains(request.origin)) {
@@ -213,6 +201,9 @@ absl::Status MalformedHttp(std::string_view message) {
 
 std::variant<ConnectHead, HttpReply> Route(const HttpPort& port, const ConnectRequest& request) {
   if (auto answer = AnswerProbe(port, request); answer.has_value()) return *std::move(answer);
+  if (auto refusal = RefuseHost(port, request); refusal.has_value()) return *std::move(refusal);
+  // A link of another page may lead to the inspector: it has no data by itself.
+  if (auto answer = AnswerUi(request); answer.has_value()) return *std::move(answer);
   if (auto refusal = RefuseSite(port, request); refusal.has_value()) return *std::move(refusal);
   if (auto answer = AnswerPreflight(port, request); answer.has_value()) return *std::move(answer);
   if (auto answer = AnswerDescription(request); answer.has_value()) return *std::move(answer);

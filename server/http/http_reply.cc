@@ -16,11 +16,16 @@ namespace memoryd {
 namespace {
 
 constexpr int kUnauthenticated = 16;
+constexpr int kUnmodified = 304;
 
 std::string_view ReasonOf(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 304:
+      return "Not Modified";
+    case 307:
+      return "Temporary Redirect";
     case 400:
       return "Bad Request";
     case 401:
@@ -64,10 +69,11 @@ bool IsPrintable(std::string_view text) {
 
 }  // namespace
 
-HttpReply::HttpReply(int status)
-    : head_(fmt::format("HTTP/1.1 {} {}\r\n", status, ReasonOf(status))) {
-  // What a browser is told of any answer: it is data, and nobody else's to keep.
-  Header("Cache-Control", "no-store");
+HttpReply::HttpReply(int status, std::string_view cache)
+    : is_unmodified_(status == kUnmodified),
+      head_(fmt::format("HTTP/1.1 {} {}\r\n", status, ReasonOf(status))) {
+  Header("Cache-Control", cache);
+  // What a browser is told of any answer: it is what it says it is.
   Header("X-Content-Type-Options", "nosniff");
 }
 
@@ -103,6 +109,7 @@ HttpReply& HttpReply::KeepAlive(bool keeps_alive) {
 }
 
 std::string HttpReply::HeadOf(std::size_t body_bytes) const {
+  if (is_unmodified_) return head_ + "\r\n";
   return fmt::format("{}Content-Length: {}\r\n\r\n", head_, body_bytes);
 }
 

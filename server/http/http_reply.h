@@ -13,7 +13,8 @@ namespace memoryd {
 // Values come from the server alone, but for `request_id`.
 class HttpReply {
  public:
-  explicit HttpReply(int status);
+  // `cache`: the header Cache-Control, by default that the answer is nobody's to keep.
+  explicit HttpReply(int status, std::string_view cache = "no-store");
   // An error of a unary call, with the status of HTTP that Connect has for it. `request_id`: empty
   // for none.
   HttpReply(const RpcStatus& error, std::string_view request_id);
@@ -29,7 +30,7 @@ class HttpReply {
   // Else the answer says that the connection ends.
   HttpReply& KeepAlive(bool keeps_alive);
 
-  // The head before a body of so many bytes, which follows.
+  // The head before a body of so many bytes, which follows. That of a 304 says no size.
   std::string HeadOf(std::size_t body_bytes) const;
   // Before a body in chunks.
   std::string HeadOfChunks() const;
@@ -38,6 +39,7 @@ class HttpReply {
   std::string HeadAlone() const;
 
  private:
+  bool is_unmodified_;
   std::string head_;
   std::string body_;
   std::string_view fixed_body_;

@@ -79,6 +79,9 @@ class RequestParser::Parser final : public http::basic_parser<true> {
       case http::field::accept_encoding:
         request_.accept_encoding.assign(value);
         return;
+      case http::field::if_none_match:
+        request_.if_none_match.assign(value);
+        return;
       case http::field::expect:
         request_.expects_continue =
             absl::EqualsIgnoreCase({value.data(), value.size()}, "100-continue");

@@ -32,6 +32,7 @@ struct ConnectRequest {
   std::string content_encoding;
   std::string accept;
   std::string accept_encoding;
+  std::string if_none_match;
   std::string connect_content_encoding;
   std::string connect_accept_encoding;
   std::string connect_timeout_ms;

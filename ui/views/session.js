@@ -1,0 +1,176 @@
+// @ts-check
+// One session: its header, and a tab for each thing that it holds.
+import { fill, h, said } from "../lib/dom.js";
+import { call } from "../lib/api.js";
+import { bytes, count, counted, number, when } from "../lib/format.js";
+import { link } from "../lib/router.js";
+import { failure, loading } from "../parts/states.js";
+import { copyable, facts, json } from "../parts/text.js";
+import { badge } from "../parts/message.js";
+import { messagesTab } from "./messages.js";
+
+/** @typedef {{id: string, session: any, place: import("../lib/router.js").Place, signal: AbortSignal,
+ *   refresh: () => Promise<void>}} TabContext */
+
+/** @type {[string, string, (context: TabContext) => Node][]} */
+const TABS = [
+  ["messages", "Messages", messagesTab],
+  ["config", "Settings", configTab],
+];
+
+/** @param {import("../lib/router.js").Place} place @param {AbortSignal} signal */
+export function sessionView(place, signal) {
+  const id = place.path[1] ?? "";
+  const head = h("div.session-head");
+  const panel = h("div.tab-panel", { role: "tabpanel", id: "panel", tabindex: "-1" });
+  const tabs = h("div.tabs", { role: "tablist", "aria-label": "Parts of the session" });
+  const node = h(
+    "section.session",
+    null,
+    h("p.trail", null, h("a", { href: link(["sessions"]) }, "Sessions"), " / "),
+    h("h1", { tabindex: "-1" }, said(id)),
+    head,
+    tabs,
+    panel,
+  );
+  /** @type {any} */
+  let session = null;
+  let current = new AbortController();
+  signal.addEventListener("abort", () => current.abort());
+
+  const refresh = async () => {
+    session = (await call("SessionService/GetSession", { sessionId: id }, { signal })).session ?? {};
+    fill(head, header(session));
+  };
+  /** @param {import("../lib/router.js").Place} to */
+  const showTab = (to) => {
+    const name = to.path[2] ?? "messages";
+    const [key, title, make] = TABS.find(([one]) => one === name) ?? TABS[0];
+    current.abort();
+    current = new AbortController();
+    fill(
+      tabs,
+      TABS.map(([one, label]) =>
+        h(
+          "a",
+          {
+            role: "tab",
+            id: `tab-${one}`,
+            href: link(["session", id, one]),
+            "aria-selected": one === key ? "true" : "false",
+            "aria-controls": "panel",
+            tabindex: one === key ? "0" : "-1",
+          },
+          label,
+        ),
+      ),
+    );
+    panel.setAttribute("aria-labelledby", `tab-${key}`);
+    tabs.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    document.title = `${id} · ${title} · memoryd`;
+    fill(panel, make({ id, session, place: to, signal: current.signal, refresh }));
+  };
+  tabs.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const all = /** @type {HTMLElement[]} */ ([...tabs.children]);
+    const at = all.indexOf(/** @type {HTMLElement} */ (document.activeElement));
+    if (!step || at < 0) return;
+    event.preventDefault();
+    all[(at + step + all.length) % all.length].focus();
+  });
+
+  const begin = async () => {
+    fill(head, loading());
+    try {
+      await refresh();
+      if (!signal.aborted) showTab(here);
+    } catch (error) {
+      if (!signal.aborted)
+        fill(
+          head,
+          failure(error, () => void begin()),
+        );
+    }
+  };
+  let here = place;
+  void begin();
+  return {
+    title: id,
+    node,
+    /** Shows another tab of the same session. @param {import("../lib/router.js").Place} to */
+    accepts(to) {
+      if (to.path[0] !== "session" || to.path[1] !== id) return false;
+      here = to;
+      if (session) showTab(to);
+      return true;
+    },
+  };
+}
+
+/** @param {any} session */
+function header(session) {
+  const config = session.config ?? {};
+  const budget = Math.floor(number(config.tokenLimit) * number(config.chatHistoryTokenRatio));
+  return [
+    h(
+      "p.chips",
+      null,
+      config.subject &&
+        h("a.badge.chip", { href: link(["subject", config.subject]) }, "about ", said(config.subject)),
+      session.template && h("span.badge", null, "template ", said(session.template)),
+      config.profile !== "default" && badge(config.profile ?? "", "The rules of a framework’s library"),
+      session.expireTime && h("span.badge.warn", null, "expires ", when(session.expireTime)),
+      h("span.faint", null, "changed ", when(session.updateTime), `, revision ${session.revision ?? 0}`),
+    ),
+    h(
+      "ul.figures",
+      null,
+      figure(
+        count(session.activeCount),
+        "active",
+        `${count(session.activeTokenCount)} of ${count(budget)} tokens`,
+      ),
+      figure(count(session.archivedCount), "archived"),
+      number(session.contentCount) > 0 &&
+        figure(count(session.contentCount), number(session.contentCount) === 1 ? "content" : "contents"),
+      session.storedBytes !== undefined && figure(bytes(session.storedBytes), "stored"),
+      session.usage &&
+        figure(
+          count(session.usage.calls),
+          number(session.usage.calls) === 1 ? "model call" : "model calls",
+          `${count(session.usage.promptTokens)} tokens in, ${count(session.usage.completionTokens)} out`,
+        ),
+    ),
+  ];
+}
+
+/** @param {string} value @param {string} name @param {string} [small] */
+function figure(value, name, small) {
+  return h("li", null, h("b", null, value), h("span", null, name), small && h("small", null, small));
+}
+
+/** @param {TabContext} context */
+function configTab({ session }) {
+  const { blocks = [], ...rest } = session.config ?? {};
+  return h(
+    "div.stack",
+    null,
+    facts([
+      ["Session", copyable(session.sessionId ?? "")],
+      ["Created", when(session.createTime)],
+      ["Template", session.template && said(session.template)],
+      ["Generation", session.generation],
+      ["Blocks", blocks.length ? counted(blocks.length, "block") : "none"],
+    ]),
+    h("h2", null, "Configuration in force"),
+    json(JSON.stringify(rest)),
+    blocks.map((/** @type {any} */ block) =>
+      h(
+        "div",
+        null,
+        h("h3", null, said(block.name), " ", h("span.badge", null, block.kind)),
+        json(JSON.stringify(block)),
+      ),
+    ),
+  );
+}
