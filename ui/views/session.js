@@ -8,6 +8,12 @@ import { failure, loading } from "../parts/states.js";
 import { copyable, facts, json } from "../parts/text.js";
 import { badge } from "../parts/message.js";
 import { messagesTab } from "./messages.js";
+import { contextTab } from "./context.js";
+import { memoryTab } from "./memory.js";
+import { queryTab } from "./query.js";
+import { activityTab } from "./activity.js";
+import { jobsTab } from "./jobs.js";
+import { contentsTab } from "./contents.js";
 
 /** @typedef {{id: string, session: any, place: import("../lib/router.js").Place, signal: AbortSignal,
  *   refresh: () => Promise<void>}} TabContext */
@@ -15,6 +21,12 @@ import { messagesTab } from "./messages.js";
 /** @type {[string, string, (context: TabContext) => Node][]} */
 const TABS = [
   ["messages", "Messages", messagesTab],
+  ["context", "Context", contextTab],
+  ["memory", "Memory", memoryTab],
+  ["search", "Search", queryTab],
+  ["activity", "Activity", activityTab],
+  ["jobs", "Jobs", jobsTab],
+  ["contents", "Contents", contentsTab],
   ["config", "Settings", configTab],
 ];
 
