@@ -8,16 +8,31 @@ import { askToken } from "./parts/dialog.js";
 import { empty, failure } from "./parts/states.js";
 import { sessionsView } from "./views/sessions.js";
 import { sessionView } from "./views/session.js";
+import { subjectView, subjectsView } from "./views/subject.js";
+import { itemsView } from "./views/items.js";
+import { usageView } from "./views/usage.js";
+import { serverView } from "./views/server.js";
 
 /** @typedef {{title: string, node: Node, accepts?: (place: import("./lib/router.js").Place) => boolean}} View */
 /** @type {Record<string, (place: import("./lib/router.js").Place, signal: AbortSignal) => View>} */
 const VIEWS = {
   sessions: sessionsView,
   session: sessionView,
+  subjects: subjectsView,
+  subject: subjectView,
+  items: itemsView,
+  usage: usageView,
+  server: serverView,
 };
 
 /** @type {[string, string, string, string[]][]} */
-const NAVIGATION = [["sessions", "Sessions", "sessions", ["session"]]];
+const NAVIGATION = [
+  ["sessions", "Sessions", "sessions", ["session"]],
+  ["subjects", "Subjects", "people", ["subject"]],
+  ["items", "Items", "items", []],
+  ["usage", "Usage", "usage", []],
+  ["server", "Server", "server", []],
+];
 
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const navigation = /** @type {HTMLElement} */ (document.getElementById("navigation"));
