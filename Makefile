@@ -6,7 +6,7 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph bench-sessions bench-http bench-items-scale test-mcp test-http \
+	bench-retention bench-fork bench-langgraph bench-sessions bench-http bench-items-scale test-mcp test-http test-ui \
 	deploy-test dist-test image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
@@ -154,6 +154,14 @@ test-mcp: environment
 test-http: environment
 	@tests/conformance/connect.sh
 	@tests/conformance/connect_clients.sh
+
+## Look at each view of the inspector in a browser; its pictures are in build/ui
+# Installs Debian's Chromium. The long ones too, of 100,000 sessions and messages: ARGS=--full
+test-ui: environment
+	@tools/install_packages.sh ui
+	@tools/ui_env.sh
+	@$(python) clients/python/tools/generate_stubs.py
+	@build/ui-venv/bin/python -m pytest -q tests/ui $(ARGS)
 
 ## Replay real conversations. LOCOMO=file.json
 test-locomo: environment
