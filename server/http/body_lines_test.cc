@@ -57,6 +57,21 @@ TEST(BodyLines, AnEmptyBodyHasNone) {
   EXPECT_EQ(lines.number(), 0);
 }
 
+// Returns lines of which some are blank and few are long. `expected` has those that are not blank.
+template <typename Below>
+std::string RandomBody(const Below& below, std::vector<Numbered>& expected) {
+  std::string body;
+  const int count = below(8);
+  for (int i = 1; i <= count; ++i) {
+    const std::string line(static_cast<std::size_t>(below(8) == 0 ? below(5000) : below(4)),
+                           below(3) == 0 ? ' ' : 'x');
+    if (line.find('x') != std::string::npos) expected.emplace_back(i, line);
+    body += line;
+    if (i < count || below(2) == 0) body += '\n';
+  }
+  return body;
+}
+
 TEST(BodyLinesPropertyTest, PiecesDoNotMatter) {
   constexpr unsigned kSeed = 7;
   std::mt19937 random(kSeed);
@@ -64,17 +79,8 @@ TEST(BodyLinesPropertyTest, PiecesDoNotMatter) {
     return std::uniform_int_distribution(0, end - 1)(random);
   };
   for (int round = 0; round < 2000; ++round) {
-    std::string body;
     std::vector<Numbered> expected;
-    const int count = below(8);
-    for (int i = 1; i <= count; ++i) {
-      // Some are blank, few are long.
-      const std::string line(static_cast<std::size_t>(below(8) == 0 ? below(5000) : below(4)),
-                             below(3) == 0 ? ' ' : 'x');
-      if (line.find('x') != std::string::npos) expected.emplace_back(i, line);
-      body += line;
-      if (i < count || below(2) == 0) body += '\n';
-    }
+    const std::string body = RandomBody(below, expected);
     BodyLines lines;
     std::vector<Numbered> taken;
     const auto take = [&lines, &taken](bool has_ended) {

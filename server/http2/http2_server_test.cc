@@ -386,6 +386,22 @@ TEST_F(Http2ServerTest, AHandlerHearsThatItsCallerIsGone) {
   EXPECT_EQ(cancelled_.load(), 1);
 }
 
+void CallOfKind(int kind, v1::MemoryService::Stub& stub) {
+  grpc::ClientContext context;
+  v1::GetRequest request;
+  v1::GetResponse response;
+  request.set_session_id(kind == 0 ? "held" : std::string(kind == 1 ? 200'000 : 10, 's'));
+  if (kind == 2) request.set_input(std::to_string(1 << 20));
+  if (kind == 3) request.set_input(std::to_string(65 << 20));  // Refused.
+  if (kind == 0) {
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(5));
+  }
+  std::thread canceller;
+  if (kind == 4 || kind == 2) canceller = std::thread([&context] { context.TryCancel(); });
+  stub.Get(&context, request, &response);
+  if (canceller.joinable()) canceller.join();
+}
+
 TEST_F(Http2ServerTest, AllIsGivenBackAfterAnyMixOfCalls) {
   Http2ServerOptions options;
   options.threads = 2;
@@ -394,22 +410,7 @@ TEST_F(Http2ServerTest, AllIsGivenBackAfterAnyMixOfCalls) {
   for (int caller = 0; caller < 4; ++caller) {
     callers.emplace_back([this, caller] {
       const auto stub = Connect();
-      for (int i = 0; i < 60; ++i) {
-        grpc::ClientContext context;
-        v1::GetRequest request;
-        v1::GetResponse response;
-        const int kind = (i + caller) % 6;
-        request.set_session_id(kind == 0 ? "held" : std::string(kind == 1 ? 200'000 : 10, 's'));
-        if (kind == 2) request.set_input(std::to_string(1 << 20));
-        if (kind == 3) request.set_input(std::to_string(65 << 20));  // Refused.
-        if (kind == 0) {
-          context.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(5));
-        }
-        std::thread canceller;
-        if (kind == 4 || kind == 2) canceller = std::thread([&context] { context.TryCancel(); });
-        stub->Get(&context, request, &response);
-        if (canceller.joinable()) canceller.join();
-      }
+      for (int i = 0; i < 60; ++i) CallOfKind((i + caller) % 6, *stub);
     });
   }
   for (std::thread& caller : callers) caller.join();
