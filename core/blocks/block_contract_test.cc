@@ -28,6 +28,7 @@
 #include "core/blocks/worker_blocks.h"
 #include "core/model/session_config.h"
 #include "tests/support/block_fixture.h"
+#include "tests/support/fake_clock.h"
 
 namespace memoryd {
 namespace {
@@ -122,7 +123,7 @@ class BlockContractTest : public testing::TestWithParam<std::tuple<std::string, 
     return state_after;
   }
 
-  const std::function<std::uint64_t()> random_ = [] { return 4711U; };
+  FakeRandom random_{[] { return std::uint64_t{4711}; }};
   RememberingWorker workers_;
   BlockSettings settings_;
   std::shared_ptr<const BlockTraits> traits_;

@@ -18,7 +18,7 @@ class SocketWaits {
   // False when the kernel watches no more sockets for this process. The socket stays its owner's.
   bool Begin(int socket) {
     boost::system::error_code error;
-    descriptor_.assign(socket, error);
+    static_cast<void>(descriptor_.assign(socket, error));
     return !error;
   }
   // Ends the waits without their events.

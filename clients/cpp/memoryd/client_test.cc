@@ -16,6 +16,7 @@
 #include "memoryd/connection.h"
 #include "memoryd/error_info.h"
 #include "memoryd/fake_connection.h"
+#include "memoryd/options.h"
 
 namespace memoryd::client {
 namespace {
