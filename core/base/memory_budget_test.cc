@@ -225,32 +225,34 @@ TEST_F(MemoryBudgetTest, TenantsThatHoldNothingAreForgotten) {
                           [](const auto& tenant) { return tenant.tenant == "kept"; }));
 }
 
+void HoldAtRandom(MemoryBudget& budget, unsigned int seed) {
+  std::minstd_rand random(seed);
+  std::vector<MemoryBudget::Hold> holds;
+  for (int i = 0; i < 5000; ++i) {
+    const std::string tenant(1, static_cast<char>('a' + random() % 3));
+    const auto use = static_cast<MemoryUse>(random() % kMemoryUses.size());
+    const auto bytes = static_cast<std::int64_t>(random() % 2000);
+    if (random() % 4 == 0) {
+      holds.push_back(budget.Count(tenant, use, bytes));
+    } else if (auto hold = budget.Take(tenant, use, bytes); hold.ok()) {
+      holds.push_back(*std::move(hold));
+    }
+    if (!holds.empty() && random() % 2 == 0) {
+      holds[random() % holds.size()].Resize(static_cast<std::int64_t>(random() % 1000));
+    }
+    if (!holds.empty() && random() % 4 == 0) {
+      holds.front().Grow(static_cast<std::int64_t>(random() % 100)).IgnoreError();
+    }
+    if (random() % 16 == 0 && !holds.empty()) budget.MakeRoom(holds.front());
+    if (holds.size() > 8) holds.erase(holds.begin());
+  }
+}
+
 TEST_F(MemoryBudgetTest, ManyThreadsLeaveNothing) {
   Cache sessions(budget_, kSessions);
   std::vector<std::thread> threads;
   for (unsigned int t = 0; t < 8; ++t) {
-    threads.emplace_back([this, t] {
-      std::minstd_rand random(t + 1);
-      std::vector<Hold> holds;
-      for (int i = 0; i < 5000; ++i) {
-        const std::string tenant(1, static_cast<char>('a' + random() % 3));
-        const auto use = static_cast<MemoryUse>(random() % kMemoryUses.size());
-        const auto bytes = static_cast<std::int64_t>(random() % 2000);
-        if (random() % 4 == 0) {
-          holds.push_back(budget_.Count(tenant, use, bytes));
-        } else if (auto hold = budget_.Take(tenant, use, bytes); hold.ok()) {
-          holds.push_back(*std::move(hold));
-        }
-        if (!holds.empty() && random() % 2 == 0) {
-          holds[random() % holds.size()].Resize(static_cast<std::int64_t>(random() % 1000));
-        }
-        if (!holds.empty() && random() % 4 == 0) {
-          holds.front().Grow(static_cast<std::int64_t>(random() % 100)).IgnoreError();
-        }
-        if (random() % 16 == 0 && !holds.empty()) budget_.MakeRoom(holds.front());
-        if (holds.size() > 8) holds.erase(holds.begin());
-      }
-    });
+    threads.emplace_back([this, t] { HoldAtRandom(budget_, t + 1); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(budget_.held(), 0);

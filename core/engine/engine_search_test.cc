@@ -214,33 +214,40 @@ TEST_F(EngineSearchTest, PutsGoOnWhileAnIndexIsMadeAnew) {
   EXPECT_GE(engine_->search().evictions(), 3U);
 }
 
+class ConcurrentSearchTest : public EngineSearchTest {
+ protected:
+  void Write(bool resets) {
+    for (int i = 0; i < 60; ++i) {
+      MustDo(WithContents(NewPut(kKey, {{"user", "red"}}), {{"red note"}}));
+      if (resets && i % 7 == 6) {
+        MustReset(i % 2 == 0 ? ResetScope::kEverything : ResetScope::kActive);
+        Sweep();
+      }
+    }
+  }
+
+  void Search() {
+    for (const std::string& body : FoundBodies("red")) {
+      EXPECT_THAT(body, ::testing::AnyOf("red", "red note"));
+    }
+    const auto updated = Update(*engine_, "red");
+    EXPECT_TRUE(updated.ok()) << updated.status();
+  }
+};
+
 // Two writers, two searchers and one who resets: whatever is found was there at one time.
-TEST_F(EngineSearchTest, QueriesBesidePutsAndResetsAlwaysAnswer) {
+TEST_F(ConcurrentSearchTest, QueriesBesidePutsAndResetsAlwaysAnswer) {
   for (const Coherence coherence : {Coherence::kExclusive, Coherence::kShared}) {
     Start(Options(coherence));
     std::atomic<int> writers = 2;
     std::vector<std::thread> threads;
-    for (int t = 0; t < 2; ++t) {
-      threads.emplace_back([&, t] {
-        for (int i = 0; i < 60; ++i) {
-          MustDo(WithContents(NewPut(kKey, {{"user", "red"}}), {{"red note"}}));
-          if (t == 0 && i % 7 == 6) {
-            MustReset(i % 2 == 0 ? ResetScope::kEverything : ResetScope::kActive);
-            Sweep();
-          }
-        }
+    for (const bool resets : {true, false}) {
+      threads.emplace_back([this, resets, &writers] {
+        Write(resets);
         --writers;
       });
-    }
-    for (int t = 0; t < 2; ++t) {
-      threads.emplace_back([&] {
-        while (writers > 0) {
-          for (const std::string& body : FoundBodies("red")) {
-            EXPECT_THAT(body, ::testing::AnyOf("red", "red note"));
-          }
-          const auto updated = Update(*engine_, "red");
-          EXPECT_TRUE(updated.ok()) << updated.status();
-        }
+      threads.emplace_back([this, &writers] {
+        while (writers > 0) Search();
       });
     }
     for (std::thread& thread : threads) thread.join();

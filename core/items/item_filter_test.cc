@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <string>
 
@@ -181,6 +182,24 @@ bool EqualNaively(const Json& a, const Json& b) {
   return a.dump() == b.dump();
 }
 
+// Below 0, 0 or above 0; nullopt: they have no order.
+std::optional<double> CompareNaively(const Json& a, const Json& b) {
+  if (a.is_number() && b.is_number()) return a.get<double>() - b.get<double>();
+  if (a.is_string() && b.is_string()) return a.get<std::string>().compare(b.get<std::string>());
+  return std::nullopt;
+}
+
+bool TestsNaively(const std::string& test, const Json& wanted, const Json& value) {
+  if (test == "$eq") return EqualNaively(wanted, value);
+  if (test == "$ne") return !EqualNaively(wanted, value);
+  const std::optional<double> order = CompareNaively(value, wanted);
+  if (!order.has_value()) return false;
+  if (test == "$gt") return *order > 0;
+  if (test == "$gte") return *order >= 0;
+  if (test == "$lt") return *order < 0;
+  return test == "$lte" && *order <= 0;
+}
+
 bool HoldsNaively(const Json& condition, const Json& value) {
   if (condition.is_array()) {
     bool holds = value.is_array() && value.size() == condition.size();
@@ -191,23 +210,10 @@ bool HoldsNaively(const Json& condition, const Json& value) {
   }
   if (!condition.is_object()) return EqualNaively(condition, value);
   for (const auto& [key, wanted] : condition.items()) {
-    bool holds = false;
-    if (key == "$eq" || key == "$ne") {
-      holds = EqualNaively(wanted, value) == (key == "$eq");
-    } else if (key.starts_with('$')) {
-      int order = 2;
-      if (wanted.is_number() && value.is_number()) {
-        const double a = value.get<double>(), b = wanted.get<double>();
-        order = a < b ? -1 : a > b ? 1 : 0;
-      } else if (wanted.is_string() && value.is_string()) {
-        const int compared = value.get<std::string>().compare(wanted.get<std::string>());
-        order = compared < 0 ? -1 : compared > 0 ? 1 : 0;
-      }
-      holds = order != 2 && ((key == "$gt" && order > 0) || (key == "$gte" && order >= 0) ||
-                             (key == "$lt" && order < 0) || (key == "$lte" && order <= 0));
-    } else {
-      holds = value.is_object() && HoldsNaively(wanted, value.contains(key) ? value[key] : Json());
-    }
+    const bool holds =
+        key.starts_with('$')
+            ? TestsNaively(key, wanted, value)
+            : value.is_object() && HoldsNaively(wanted, value.contains(key) ? value[key] : Json());
     if (!holds) return false;
   }
   const bool tests = !condition.empty() && condition.begin().key().starts_with('$');

@@ -483,12 +483,26 @@ TEST_F(TimedItemsTest, ALargeSessionIsSeldomLookedThroughAndLosesSomeAtATime) {
   EXPECT_THAT(Stored(), ElementsAre("c"));
 }
 
+using TextsUntil = std::vector<std::pair<std::string, std::int64_t>>;
+
+// Those whose time, if they have one, ends behind `at_us`, in order.
+std::vector<std::string> TextsAt(std::int64_t at_us, const TextsUntil& messages,
+                                 const TextsUntil& contents) {
+  std::vector<std::string> texts;
+  for (const TextsUntil* items : {&messages, &contents}) {
+    for (const auto& [text, until_us] : *items) {
+      if (until_us == 0 || until_us > at_us) texts.push_back(text);
+    }
+  }
+  return texts;
+}
+
 TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
   for (unsigned seed = 0; seed < 8; ++seed) {
     std::mt19937 random(seed);
     if (seed > 0) MustDo(NewWrite(commands::DeleteSession(), key_));
     Create(seed % 2 == 0 ? RetentionSettings() : RetentionSettings{{}, {}, {}, 1000 * kTtl});
-    std::vector<std::pair<std::string, std::int64_t>> messages, contents;
+    TextsUntil messages, contents;
     for (int step = 0; step < 150; ++step) {
       now_us_ += static_cast<std::int64_t>(random() % kSecond);
       const std::int64_t expire_us =
@@ -504,13 +518,7 @@ TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
         messages.emplace_back(text, expire_us);
       }
       if (random() % 5 == 0) expiry_->Sweep();
-      std::vector<std::string> expected;
-      const std::int64_t now_us = now_us_;
-      for (const auto* items : {&messages, &contents}) {
-        for (const auto& [body, until_us] : *items) {
-          if (until_us == 0 || until_us > now_us + 100) expected.emplace_back(body);
-        }
-      }
+      const auto expected = TextsAt(now_us_ + 100, messages, contents);
       ASSERT_EQ(Listed(7), expected) << seed << ' ' << step;
       ASSERT_EQ(total_, std::ssize(expected));
     }
@@ -518,12 +526,7 @@ TEST_F(TimedItemsTest, RandomTimesAgainstAModel) {
     expiry_->Sweep();
     now_us_ += 100 * kSecond;
     expiry_->Sweep();
-    std::vector<std::string> left;
-    for (const auto* items : {&messages, &contents}) {
-      for (const auto& [body, until_us] : *items) {
-        if (until_us == 0) left.emplace_back(body);
-      }
-    }
+    const auto left = TextsAt(now_us_, messages, contents);
     EXPECT_EQ(Stored(), left);
     const SessionRow row = Info(key_).row;
     EXPECT_EQ(row.active_count + row.archived_count + row.content_count, std::ssize(left));

@@ -90,6 +90,17 @@ Window DefaultGet(const Log& log, std::int64_t pinned, std::int64_t limit) {
   return DefaultWindow(layout.view(), nullptr, pinned, limit);
 }
 
+// The queue becomes what was flushed from the last user message on.
+void KeepFromLastUser(Log& flush, std::deque<MessageDraft>& queue) {
+  const auto last_user =
+      std::find_if(flush.rbegin(), flush.rend(),
+                   [](const MessageDraft& message) { return message.role == Role::kUser; });
+  if (last_user == flush.rend()) return;
+  const auto index = flush.rend() - last_user - 1;
+  queue.assign(flush.begin() + index, flush.end());
+  flush.resize(static_cast<std::size_t>(index));
+}
+
 // The rules of llama-index-core's manage_queue as they read there: lists, sums, copies.
 std::vector<std::size_t> NaiveLlamaIndexFlush(const Log& log, const FlushLimits& limits) {
   std::vector<std::size_t> rounds;
@@ -110,14 +121,7 @@ std::vector<std::size_t> NaiveLlamaIndexFlush(const Log& log, const FlushLimits&
     if ((queue.empty() || (queue.size() == 1 && queue.front().role != Role::kUser)) &&
         !flush.empty()) {
       if (queue.size() == 1) pop();
-      const auto last_user =
-          std::find_if(flush.rbegin(), flush.rend(),
-                       [](const MessageDraft& message) { return message.role == Role::kUser; });
-      if (last_user != flush.rend()) {
-        const auto index = flush.rend() - last_user - 1;
-        queue.assign(flush.begin() + index, flush.end());
-        flush.resize(static_cast<std::size_t>(index));
-      }
+      KeepFromLastUser(flush, queue);
     }
     if (!flush.empty()) rounds.push_back(flush.size());
     excess = static_cast<double>(Tokens(Log(queue.begin(), queue.end()))) - threshold;
@@ -338,6 +342,43 @@ class Model {
   std::vector<std::size_t> unit_;
 };
 
+struct ModelCut {
+  std::size_t first = 0;  // That stays.
+  bool in_turn = false;
+};
+
+// What DefaultFlush cuts off; a message of `before` tokens has opened the first turn, if it is not
+// 0.
+ModelCut CutOf(const Log& log, const Model& model, std::int64_t before, const FlushLimits& limits) {
+  const double threshold = static_cast<double>(limits.token_limit) * limits.ratio;
+  const auto left_by = [&](std::size_t cut) { return before + Tokens(log) - Tokens(log, cut); };
+  const auto is_above = [&](std::int64_t left) {
+    return static_cast<double>(before + Tokens(log) - left) > threshold;
+  };
+  const auto enough = [&](std::int64_t left) {
+    return left >= limits.flush_size && !is_above(left);
+  };
+  if (!is_above(0)) return {};
+  std::size_t turn = 0;
+  std::int64_t left = 0;
+  for (std::size_t next = 1; next < log.size() && !(turn > 0 && enough(left)); ++next) {
+    if (!model.IsHuman(next)) continue;
+    turn = next;
+    left = left_by(turn);
+  }
+  if (!is_above(left)) return {turn, false};
+  const bool own = !log.empty() && model.IsHuman(turn);
+  const std::int64_t kept = own ? log[turn].token_count : turn == 0 ? before : 0;
+  std::size_t first = turn;
+  for (std::size_t cut = turn + 1; cut < log.size(); ++cut) {
+    // The message that opens the turn leaves never alone.
+    if (!model.BeginsUnit(cut) || (own && cut == turn + 1)) continue;
+    first = cut;
+    if (enough(left_by(cut) - kept)) break;
+  }
+  return {first, first > turn};
+}
+
 TEST(DefaultFlushTest, EqualsTheModelOnRandomLogs) {
   RandomLogs random(2);
   int flushed = 0;
@@ -345,45 +386,17 @@ TEST(DefaultFlushTest, EqualsTheModelOnRandomLogs) {
   for (int i = 0; i < 20'000; ++i) {
     const Log log = random.Next();
     const FlushLimits limits = random.Limits();
-    const double threshold = static_cast<double>(limits.token_limit) * limits.ratio;
     const Model model(log);
     const MessagePtr opening(User(random.Below(20)));
     const bool opened = random.Below(2) == 0 && !(!log.empty() && model.IsHuman(0));
     const std::int64_t before = opened ? opening->token_count : 0;
-    const std::int64_t total = before + Tokens(log);
-    const auto is_above = [&](std::int64_t left) {
-      return static_cast<double>(total - left) > threshold;
-    };
-    const auto enough = [&](std::int64_t left) {
-      return left >= limits.flush_size && !is_above(left);
-    };
-
-    std::size_t expected = 0;
-    if (is_above(0)) {
-      std::int64_t left = 0;
-      for (std::size_t turn = 1; turn < log.size() && !(expected > 0 && enough(left)); ++turn) {
-        if (!model.IsHuman(turn)) continue;
-        expected = turn;
-        left = before + Tokens(log) - Tokens(log, turn);
-      }
-      if (is_above(left)) {
-        const std::size_t turn = expected;
-        const bool own = !log.empty() && model.IsHuman(turn);
-        const std::int64_t kept = own ? log[turn].token_count : turn == 0 ? before : 0;
-        for (std::size_t cut = turn + 1; cut < log.size(); ++cut) {
-          // The message that opens the turn leaves never alone.
-          if (!model.BeginsUnit(cut) || (own && cut == turn + 1)) continue;
-          expected = cut;
-          if (enough(before + Tokens(log) - Tokens(log, cut) - kept)) break;
-        }
-        cut_turns += expected > turn ? 1 : 0;
-      }
-    }
+    const ModelCut cut = CutOf(log, model, before, limits);
     const Layout layout(log, 1, log.empty() ? 0 : 1);
     const auto rounds =
-        DefaultFlush(layout.view(), opened ? opening.get() : nullptr, total, limits);
-    ASSERT_EQ(rounds, expected == 0 ? std::vector<std::size_t>{} : std::vector{expected})
+        DefaultFlush(layout.view(), opened ? opening.get() : nullptr, before + Tokens(log), limits);
+    ASSERT_EQ(rounds, cut.first == 0 ? std::vector<std::size_t>{} : std::vector{cut.first})
         << "log " << i << Describe(log);
+    cut_turns += cut.in_turn ? 1 : 0;
     flushed += rounds.empty() ? 0 : 1;
   }
   EXPECT_GT(flushed, 4'000);
@@ -452,6 +465,62 @@ TEST(OpeningTest, IsTheLatestThatOpenedATurnWhereTheCutIsWithinOne) {
   EXPECT_EQ(OpeningOf(Layout(turn, 0, 0).view(), before.get()), nullptr);
 }
 
+// What DefaultWindow shows.
+class ModelWindow {
+ public:
+  // A message that opened the first turn has `opening` tokens.
+  ModelWindow(const Log& log, const Model& model, std::optional<std::int64_t> opening,
+              std::int64_t pinned)
+      : log_(log), model_(model), opening_(opening), pinned_(pinned), units_(model.Whole()) {
+    const auto human = NextTurn(0);
+    if (!opening.has_value() && human != units_.end()) units_.erase(units_.begin(), human);
+  }
+
+  void CutTo(std::int64_t limit) {
+    // Whole turns.
+    while (tokens() > limit) {
+      const auto next = NextTurn(opening_.has_value() || units_.empty() ? 0 : 1);
+      if (next == units_.end()) break;
+      units_.erase(units_.begin(), next);
+      opening_.reset();
+    }
+    // Units of the newest one.
+    while (tokens() > limit) {
+      const bool own = !opening_.has_value() && !units_.empty() && IsHuman(units_.front());
+      const std::ptrdiff_t first = own ? 1 : 0;
+      if (std::ssize(units_) < first + 2) break;
+      units_.erase(units_.begin() + first);
+    }
+  }
+
+  bool shows_opening() const { return opening_.has_value(); }
+  std::vector<std::size_t> messages() const {
+    std::vector<std::size_t> all;
+    for (const Unit& unit : units_) all.insert(all.end(), unit.begin(), unit.end());
+    return all;
+  }
+  std::int64_t tokens() const {
+    std::int64_t total = pinned_ + opening_.value_or(0);
+    for (const std::size_t message : messages()) total += log_[message].token_count;
+    return total;
+  }
+
+ private:
+  using Unit = std::vector<std::size_t>;
+
+  bool IsHuman(const Unit& unit) const { return model_.IsHuman(unit.front()); }
+  std::vector<Unit>::const_iterator NextTurn(std::ptrdiff_t from) const {
+    return std::find_if(units_.begin() + from, units_.end(),
+                        [this](const Unit& unit) { return IsHuman(unit); });
+  }
+
+  const Log& log_;
+  const Model& model_;
+  std::optional<std::int64_t> opening_;
+  const std::int64_t pinned_;
+  std::vector<Unit> units_;
+};
+
 TEST(DefaultWindowTest, EqualsTheModelOnRandomLogs) {
   RandomLogs random(3);
   int shortened = 0;
@@ -468,46 +537,15 @@ TEST(DefaultWindowTest, EqualsTheModelOnRandomLogs) {
     const Window window =
         DefaultWindow(layout.view(), opened ? opening.get() : nullptr, pinned, limit);
 
-    std::vector<std::vector<std::size_t>> units = model.Whole();
-    const auto is_human = [&](const auto& unit) { return model.IsHuman(unit.front()); };
-    const auto tokens = [&](const auto& unit) {
-      std::int64_t sum = 0;
-      for (const std::size_t message : unit) sum += log[message].token_count;
-      return sum;
-    };
-    bool shows_opening = opened;
-    if (const auto human = std::find_if(units.begin(), units.end(), is_human);
-        !opened && human != units.end()) {
-      units.erase(units.begin(), human);
-    }
-    std::size_t all = 0;
-    for (const auto& unit : units) all += unit.size();
-    const auto sum = [&] {
-      std::int64_t total = pinned + (shows_opening ? opening->token_count : 0);
-      for (const auto& unit : units) total += tokens(unit);
-      return total;
-    };
-    // Whole turns.
-    while (sum() > limit) {
-      const auto next = std::find_if(units.begin() + (shows_opening || units.empty() ? 0 : 1),
-                                     units.end(), is_human);
-      if (next == units.end()) break;
-      units.erase(units.begin(), next);
-      shows_opening = false;
-    }
-    // Units of the newest one.
-    while (sum() > limit) {
-      const std::size_t first = !shows_opening && !units.empty() && is_human(units.front()) ? 1 : 0;
-      if (units.size() < first + 2) break;
-      units.erase(units.begin() + static_cast<std::ptrdiff_t>(first));
-    }
-    std::vector<std::size_t> expected;
-    for (const auto& unit : units) expected.insert(expected.end(), unit.begin(), unit.end());
-    ASSERT_EQ(window.messages, expected) << "log " << i;
-    ASSERT_EQ(window.opening, shows_opening);
-    ASSERT_EQ(window.tokens, sum());
-    ASSERT_EQ(window.over_limit_tokens, std::max<std::int64_t>(0, sum() - limit));
-    shortened += expected.size() < all ? 1 : 0;
+    ModelWindow expected(log, model, opened ? std::optional(opening->token_count) : std::nullopt,
+                         pinned);
+    const std::size_t all = expected.messages().size();
+    expected.CutTo(limit);
+    ASSERT_EQ(window.messages, expected.messages()) << "log " << i;
+    ASSERT_EQ(window.opening, expected.shows_opening());
+    ASSERT_EQ(window.tokens, expected.tokens());
+    ASSERT_EQ(window.over_limit_tokens, std::max<std::int64_t>(0, expected.tokens() - limit));
+    shortened += expected.messages().size() < all ? 1 : 0;
     hidden += all < log.size() ? 1 : 0;
     over += window.over_limit_tokens > 0 ? 1 : 0;
   }

@@ -319,15 +319,7 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
     } else if (choice < 33) {
       EndLate();
     } else if (const auto job = NextJob()) {
-      if (choice == 33) {
-        WriteRequest failed = Run(*job);
-        OutcomeOf(failed).state = JobState::kFailed;
-        Commit(std::move(failed));
-      } else {
-        late_.push_back(Run(*job));
-        EndLate();
-        if (Pick(2) == 0) RunAllJobs();
-      }
+      RunOne(*job, /*fails=*/choice == 33);
     }
     // The model behind a name is another one.
     if (Pick(25) == 0) {
@@ -336,6 +328,17 @@ class EmbeddingHistoryTest : public EmbeddingSearchFixture,
     }
     if (Pick(3) == 0) Sweep();
     if (const auto job = NextJob(); job.has_value() && Pick(3) == 0) late_.push_back(Run(*job));
+  }
+  void RunOne(const Job& job, bool fails) {
+    WriteRequest end = Run(job);
+    if (fails) {
+      OutcomeOf(end).state = JobState::kFailed;
+      Commit(std::move(end));
+      return;
+    }
+    late_.push_back(std::move(end));
+    EndLate();
+    if (Pick(2) == 0) RunAllJobs();
   }
   // The write of a job that was run some time ago: it counts or is refused.
   void EndLate() {

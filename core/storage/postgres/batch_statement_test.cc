@@ -46,27 +46,33 @@ std::size_t HighestParameter(const std::string& sql) {
   return highest;
 }
 
+// Which lists the change has beside its messages the bits of `parts` say.
+SessionChange ChangeOfParts(int messages, int parts) {
+  SessionChange change = Change("s", messages);
+  if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
+  if (parts & 2) change.garbage = {{1, 2, 3}};
+  if (parts & 4) change.erase = {{1, 2}, {5, 6}};
+  if (parts & 3) change.forget_requests_before_us = 5;
+  if (parts & 6) change.erased_entries = {{7, {1, 2}}};
+  if (parts & 8) change.blocks.resize(2);
+  if (parts & 12) change.replaced = {MessageDraft()};
+  if (parts & 10) change.replaced_contents = {ContentDraft()};
+  if (parts & 16) change.jobs.resize(3);
+  if (parts & 32) change.ended_jobs.resize(2);
+  if (parts & 64) change.cancel_jobs_of = 7;
+  if (parts & 128) {
+    change.blocks.emplace_back().next = 2;
+    change.blocks.emplace_back().next = 3;
+  }
+  return change;
+}
+
 TEST(BatchStatementTest, TheTextUsesEveryParameter) {
   for (const int messages : {0, 1, 3, 128, 129, 9000}) {
     // A change of thousands of messages has no other part, or all of them.
     const int step = messages > 1000 ? 255 : 1;
     for (int parts = 0; parts < 256; parts += step) {
-      SessionChange change = Change("s", messages);
-      if (parts & 1) change.requests.push_back({"r", "fingerprint", "reply", 5});
-      if (parts & 2) change.garbage = {{1, 2, 3}};
-      if (parts & 4) change.erase = {{1, 2}, {5, 6}};
-      if (parts & 3) change.forget_requests_before_us = 5;
-      if (parts & 6) change.erased_entries = {{7, {1, 2}}};
-      if (parts & 8) change.blocks.resize(2);
-      if (parts & 12) change.replaced = {MessageDraft()};
-      if (parts & 10) change.replaced_contents = {ContentDraft()};
-      if (parts & 16) change.jobs.resize(3);
-      if (parts & 32) change.ended_jobs.resize(2);
-      if (parts & 64) change.cancel_jobs_of = 7;
-      if (parts & 128) {
-        change.blocks.emplace_back().next = 2;
-        change.blocks.emplace_back().next = 3;
-      }
+      const SessionChange change = ChangeOfParts(messages, parts);
       const SessionChange* const changes[] = {&change};
       const BatchStatement statement(changes);
       EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());

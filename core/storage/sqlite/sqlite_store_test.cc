@@ -422,23 +422,29 @@ TEST_F(SqliteStoreTest, TheLogIsEmptiedUnlessAStrangerReadsIt) {
   sqlite3_close(stranger);
 }
 
-TEST_F(SqliteStoreTest, WhatWasAcknowledgedSurvivesKill) {
+class KilledSqliteStoreTest : public SqliteStoreTest {
+ protected:
+  // Writes to `pipe` each revision that is committed.
+  [[noreturn]] void CommitUntilKilled(std::int64_t acknowledged, int pipe) {
+    auto store = Open(file_);
+    if (!store.ok() || !(*store)->Migrate().ok()) ::_exit(1);
+    for (std::int64_t revision = acknowledged + 1;; ++revision) {
+      const CommitOutcome outcome = CommitOne(**store, Revision(revision));
+      // The one commit that was not acknowledged before the kill may be there.
+      if (outcome == CommitOutcome::kRevisionLost && revision == acknowledged + 1) continue;
+      if (outcome != CommitOutcome::kCommitted) ::_exit(2);
+      if (::write(pipe, &revision, sizeof(revision)) != sizeof(revision)) ::_exit(3);
+    }
+  }
+};
+
+TEST_F(KilledSqliteStoreTest, WhatWasAcknowledgedSurvivesKill) {
   std::int64_t acknowledged = 0;
   for (int run = 0; run < 5; ++run) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     const pid_t child = ::fork();
-    if (child == 0) {
-      auto store = Open(file_);
-      if (!store.ok() || !(*store)->Migrate().ok()) ::_exit(1);
-      for (std::int64_t revision = acknowledged + 1;; ++revision) {
-        const CommitOutcome outcome = CommitOne(**store, Revision(revision));
-        // The one commit that was not acknowledged before the kill may be there.
-        if (outcome == CommitOutcome::kRevisionLost && revision == acknowledged + 1) continue;
-        if (outcome != CommitOutcome::kCommitted) ::_exit(2);
-        if (::write(ends[1], &revision, sizeof(revision)) != sizeof(revision)) ::_exit(3);
-      }
-    }
+    if (child == 0) CommitUntilKilled(acknowledged, ends[1]);
     ::close(ends[1]);
     for (int i = 0; i < 20; ++i) {
       ASSERT_EQ(::read(ends[0], &acknowledged, sizeof(acknowledged)),

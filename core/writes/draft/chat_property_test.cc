@@ -72,6 +72,30 @@ class ChatPropertyTest : public SessionDraftTest, public ::testing::WithParamInt
     return settings;
   }
 
+  // Calls that are `waiting` lose what is answered, mostly.
+  Sent RandomResult(int words, std::vector<std::string>& waiting) {
+    Sent result{Pick(3) == 0 ? "user" : "tool", words, {}, {}};
+    const std::size_t at = Pick(4) == 0 ? Pick(waiting.size()) : 0;
+    result.results.push_back(waiting[at]);
+    if (Pick(20) != 0) waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(at));
+    if (!waiting.empty() && Pick(4) == 0) {
+      // Perhaps of another message: then neither stands whole.
+      mixed_ = true;
+      result.results.push_back(waiting.back());
+      waiting.pop_back();
+    }
+    return result;
+  }
+
+  Sent RandomCalls(int words, int& next_call, std::vector<std::string>& waiting) {
+    Sent call{"assistant", words, {}, {}};
+    for (std::size_t calls = 1 + Pick(3); calls > 0; --calls) {
+      call.calls.push_back("call-" + std::to_string(Pick(8) == 0 ? 0 : ++next_call));
+      if (Pick(8) != 0) waiting.push_back(call.calls.back());
+    }
+    return call;
+  }
+
   // Parallel calls, results that come late, twice, in another's message, or never.
   std::vector<Sent> RandomChat() {
     static constexpr const char* kHumans[] = {"user", "human", "Customer", "User"};
@@ -87,26 +111,11 @@ class ChatPropertyTest : public SessionDraftTest, public ::testing::WithParamInt
       const std::size_t kind = Pick(10);
       const int words = static_cast<int>(Pick(large));
       if (!waiting.empty() && kind < 5) {
-        Sent result{Pick(3) == 0 ? "user" : "tool", words, {}, {}};
-        const std::size_t at = Pick(4) == 0 ? Pick(waiting.size()) : 0;
-        result.results.push_back(waiting[at]);
-        if (Pick(20) != 0) waiting.erase(waiting.begin() + static_cast<std::ptrdiff_t>(at));
-        if (!waiting.empty() && Pick(4) == 0) {
-          // Perhaps of another message: then neither stands whole.
-          mixed_ = true;
-          result.results.push_back(waiting.back());
-          waiting.pop_back();
-        }
-        chat.push_back(std::move(result));
+        chat.push_back(RandomResult(words, waiting));
       } else if (kind < 3 && has_humans) {
         chat.push_back({OneOf(kHumans), words, {}, {}});
       } else if (kind < 6) {
-        Sent call{"assistant", words, {}, {}};
-        for (std::size_t calls = 1 + Pick(3); calls > 0; --calls) {
-          call.calls.push_back("call-" + std::to_string(Pick(8) == 0 ? 0 : ++next_call));
-          if (Pick(8) != 0) waiting.push_back(call.calls.back());
-        }
-        chat.push_back(std::move(call));
+        chat.push_back(RandomCalls(words, next_call, waiting));
       } else if (kind == 6 && Pick(10) == 0) {
         chat.push_back({"tool", words, {}, {"call-that-nobody-made"}});
       } else {

@@ -70,6 +70,30 @@ class SessionMessagesTest : public SessionDraftTest {
     EXPECT_EQ(session_.row.message_bytes, bytes);
   }
 
+  // `highest` is the position of the last message that was put.
+  void ChangeSomehow(std::mt19937& random, std::int64_t& highest) {
+    const std::int64_t revision = session_.row.revision;
+    auto named = stored_.begin();
+    if (!stored_.empty()) std::advance(named, random() % stored_.size());
+    switch (stored_.empty() ? 0 : random() % 4) {
+      case 1:
+        MustStore(Update(named->second, random() % 2 == 0 ? "x" : "some more words"));
+        EXPECT_EQ(session_.row.edit_revision, revision + 1);
+        break;
+      case 2: {
+        std::vector<MessagePtr> messages = {named->second};
+        if (++named != stored_.end() && random() % 2 == 0) messages.push_back(named->second);
+        MustStore(Delete(messages));
+        EXPECT_EQ(session_.row.edit_revision, revision + 1);
+        break;
+      }
+      default:
+        MustStore(Plain(commands::Put(), {{random() % 3 == 0 ? "system" : "user", "word"}}));
+        EXPECT_GT(change_->messages.front()->position, highest);
+        highest = change_->messages.front()->position;
+    }
+  }
+
   std::map<std::int64_t, MessagePtr> stored_;
 };
 
@@ -81,26 +105,7 @@ TEST_F(SessionMessagesTest, RandomChangesKeepCountsAndOrder) {
     std::mt19937 random(seed);
     std::int64_t highest = 0;
     for (int step = 0; step < 120; ++step) {
-      const std::int64_t revision = session_.row.revision;
-      auto named = stored_.begin();
-      if (!stored_.empty()) std::advance(named, random() % stored_.size());
-      switch (stored_.empty() ? 0 : random() % 4) {
-        case 1:
-          MustStore(Update(named->second, random() % 2 == 0 ? "x" : "some more words"));
-          EXPECT_EQ(session_.row.edit_revision, revision + 1);
-          break;
-        case 2: {
-          std::vector<MessagePtr> messages = {named->second};
-          if (++named != stored_.end() && random() % 2 == 0) messages.push_back(named->second);
-          MustStore(Delete(messages));
-          EXPECT_EQ(session_.row.edit_revision, revision + 1);
-          break;
-        }
-        default:
-          MustStore(Plain(commands::Put(), {{random() % 3 == 0 ? "system" : "user", "word"}}));
-          EXPECT_GT(change_->messages.front()->position, highest);
-          highest = change_->messages.front()->position;
-      }
+      ChangeSomehow(random, highest);
       Follow();
       ExpectConsistent();
       if (HasFailure()) FAIL() << "seed " << seed << " step " << step;
