@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Refuses a source file of the product over 500 lines, and a header over 250.
 
-LARGER has those that may be larger, how large, and why. What has become smaller leaves it.
+Includes are not counted: there are as many as clang-tidy asks for. LARGER has those that may be larger, how large, and why. What has become smaller leaves it.
 """
 
 import pathlib
@@ -13,8 +13,7 @@ LIMITS = {".h": 250, ".cc": 500}
 
 LARGER = {
     "core/base/unicode_tables.h": (1100, "a table"),
-    "core/storage/store.h": (430, "the contract of every store"),
-    "core/storage/observed_store.h": (260, "a name for each verb of a store"),
+    "core/storage/store.h": (440, "the contract of every store"),
 }
 
 
@@ -26,7 +25,7 @@ def faults() -> list[str]:
             usual = LIMITS.get(path.suffix)
             if usual is None or name.endswith("_test.cc"):
                 continue
-            lines = path.read_bytes().count(b"\n")
+            lines = sum(not line.startswith(b"#include") for line in path.read_bytes().splitlines())
             limit = LARGER[name][0] if name in LARGER else usual
             if lines > limit:
                 found.append(f"{name}: {lines} lines, at most {limit}")
