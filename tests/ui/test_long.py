@@ -23,7 +23,9 @@ const [far, done] = [arguments[0], arguments[arguments.length - 1]];
 const chat = document.querySelector(".chat");
 const begun = performance.now();
 const step = () => {
-  if (chat.innerText.includes(far)) return done(document.querySelectorAll("article.message").length);
+  if (document.querySelector(".page-edge").textContent.includes(far)) {
+    return done(document.querySelectorAll("article.message").length);
+  }
   if (performance.now() - begun > 100000) return done(-1);
   chat.scrollTop = far.includes("begins") ? 0 : chat.scrollHeight;
   setTimeout(step, 5);
