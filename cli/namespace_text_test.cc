@@ -1,8 +1,8 @@
 #include "cli/namespace_text.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/repeated_field.h>
 #include <gtest/gtest.h>
-#include <net/proto2/public/repeated_field.h>
 
 #include <string>
 #include <vector>

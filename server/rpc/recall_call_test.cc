@@ -1,9 +1,9 @@
 #include "server/rpc/recall_call.h"
 
 #include <gmock/gmock.h>
+#include <google/protobuf/repeated_field.h>
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
-#include <net/proto2/public/repeated_field.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -42,7 +42,8 @@ void WatchService::AddTo(RpcMethods& methods) {
 }
 
 void WatchService::WatchSession(RpcCallPtr rpc) {
-  const auto stream = std::make_shared<WatchStream>(this, rpc);
+  const auto stream = std::make_shared<WatchStream>(
+      this, WatchStream::Parts{&reads_, environment_, options_.quiet_time}, rpc);
   // Its events come when this function has returned.
   rpc->SetHandler(stream);
   absl::Status admitted;

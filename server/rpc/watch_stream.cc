@@ -15,11 +15,11 @@
 
 namespace memoryd {
 
-WatchStream::WatchStream(WatchService* service, RpcCallPtr rpc)
-    : service_(*service), rpc_(std::move(rpc)) {}
+WatchStream::WatchStream(WatchService* service, Parts parts, RpcCallPtr rpc)
+    : service_(*service), parts_(std::move(parts)), rpc_(std::move(rpc)) {}
 
 absl::Status WatchStream::Admit() {
-  const CallEnvironment& environment = service_.environment_;
+  const CallEnvironment& environment = parts_.environment;
   MEMORYD_RETURN_IF_ERROR(CheckDeadline(*rpc_, start_));
   MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment, *rpc_));
   MEMORYD_RETURN_IF_ERROR(Authorize(environment, caller_, Method::kWatchSession));
@@ -80,7 +80,7 @@ void WatchStream::Tick(const std::optional<SessionVersion>& stored, Clock::time_
     const SessionVersion known = state_->version();
     const SessionVersion version = stored.value_or(SessionVersion());
     is_known = version.generation == known.generation && version.revision == known.revision;
-    if (is_known && now < told_ + service_.options_.quiet_time) return;
+    if (is_known && now < told_ + parts_.quiet_time) return;
     busy_ = true;
     if (is_known) {
       told_ = now;
@@ -102,13 +102,14 @@ void WatchStream::Look() {
     MutexLock lock(mutex_);
     key = key_;
   }
-  service_.reads_.GetState(key, {Clock::now() + kMaxDeadline, shared_from_this()},
-                           [self = shared_from_this()](absl::StatusOr<SessionState> state) {
-                             self->Looked(std::move(state));
-                           });
+  parts_.reads->GetState(key, {Clock::now() + kMaxDeadline, shared_from_this()},
+                         [self = shared_from_this()](absl::StatusOr<SessionState> state) {
+                           self->Looked(std::move(state));
+                         });
 }
 
 void WatchStream::Looked(absl::StatusOr<SessionState> state) {
+  if (ended_) return;
   bool began = false;
   {
     MutexLock lock(mutex_);
@@ -171,8 +172,8 @@ absl::StatusOr<bool> WatchStream::Tell(SessionState state) {
 }
 
 absl::Status WatchStream::CheckCaller() const {
-  MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(service_.environment_, *rpc_));
-  MEMORYD_RETURN_IF_ERROR(Authorize(service_.environment_, caller, Method::kWatchSession));
+  MEMORYD_ASSIGN_OR_RETURN(const Caller caller, CallerOf(parts_.environment, *rpc_));
+  MEMORYD_RETURN_IF_ERROR(Authorize(parts_.environment, caller, Method::kWatchSession));
   if (caller.tenant == caller_.tenant && caller.subject == caller_.subject) {
     return absl::OkStatus();
   }
@@ -200,7 +201,7 @@ void WatchStream::End(const absl::Status& status) {
     hold_.Release();
     place_ = {};
   }
-  const CallEnvironment& environment = service_.environment_;
+  const CallEnvironment& environment = parts_.environment;
   const auto took = Clock::now() - start_;
   environment.stats->Ended(Method::kWatchSession, status.code(), took);
   const bool logged = environment.log->Wants(status.code());

@@ -15,6 +15,7 @@
 #include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
 #include "core/model/session.h"
+#include "core/reads/session_reads.h"
 #include "core/reads/session_state.h"
 #include "server/access/authenticator.h"
 #include "server/access/tenant_limiter.h"
@@ -34,8 +35,16 @@ class WatchStream final : public RpcHandler,
  public:
   using Clock = std::chrono::steady_clock;
 
-  // The service outlives it.
-  WatchStream(WatchService* service, RpcCallPtr rpc);
+  // What a stream needs for as long as anybody refers to it, which may be longer than there is a
+  // service: a read that is under way then still ends.
+  struct Parts {
+    SessionReads* reads = nullptr;
+    CallEnvironment environment;
+    std::chrono::milliseconds quiet_time{0};
+  };
+
+  // The service outlives the call.
+  WatchStream(WatchService* service, Parts parts, RpcCallPtr rpc);
 
   // Who calls, and his place among his tenant's watches. Once, before anybody else knows of it.
   absl::Status Admit() MEMORYD_EXCLUDES(mutex_);
@@ -68,6 +77,7 @@ class WatchStream final : public RpcHandler,
   void SetIdle() MEMORYD_EXCLUDES(mutex_);
 
   WatchService& service_;
+  const Parts parts_;
   const RpcCallPtr rpc_;
   const Clock::time_point start_ = Clock::now();
   std::atomic<bool> ended_{false};

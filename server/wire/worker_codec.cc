@@ -1,7 +1,7 @@
 #include "server/wire/worker_codec.h"
 
 #include <fmt/format.h>
-#include <net/proto2/public/repeated_field.h>
+#include <google/protobuf/repeated_field.h>
 
 #include <algorithm>
 #include <chrono>

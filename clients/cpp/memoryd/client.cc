@@ -5,7 +5,7 @@
 #include <absl/status/statusor.h>
 #include <absl/strings/str_format.h>
 #include <absl/time/time.h>
-#include <net/proto2/public/repeated_field.h>
+#include <google/protobuf/repeated_field.h>
 
 #include <algorithm>
 #include <cstdint>
