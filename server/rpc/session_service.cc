@@ -184,14 +184,14 @@ void SessionService::ListSessions(RpcCallPtr rpc) {
         }
         engine_.reads().ListSessions(
             std::move(list), EndOf(call),
-            [call, scope = std::move(scope), latest_first](absl::StatusOr<SessionList> list) {
-              if (!list.ok()) {
-                call->Fail(list.status());
+            [call, scope = std::move(scope), latest_first](absl::StatusOr<SessionList> listed) {
+              if (!listed.ok()) {
+                call->Fail(listed.status());
                 return;
               }
               std::string token;
-              if (list->more) token = EncodePlace(scope, list->sessions.back(), latest_first);
-              call->Succeed(ListSessionsReply(list->sessions, token));
+              if (listed->more) token = EncodePlace(scope, listed->sessions.back(), latest_first);
+              call->Succeed(ListSessionsReply(listed->sessions, token));
             });
         return absl::OkStatus();
       });

@@ -232,7 +232,7 @@ TEST_F(WatchServiceTest, WhatIsHeldOfASessionIsCountedAndGivenBack) {
   EXPECT_GT(memory_.HeldByUse()[replies], 0);
   EXPECT_LT(memory_.HeldByUse()[replies], 2000);
   service_->Drain();
-  call.End();
+  EXPECT_FALSE(call.End().ok());
   EXPECT_EQ(memory_.HeldByUse()[replies], 0);
 }
 
