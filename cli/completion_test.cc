@@ -31,11 +31,12 @@ class CompletionTest : public ::testing::Test {
 
 TEST_F(CompletionTest, OfBashHasTheCommandsAndOptionsOfEachPath) {
   const std::string script = BashCompletion(app_);
-  EXPECT_THAT(script, HasSubstr("'') words='serve dev migrate put get query context sessions "));
+  EXPECT_THAT(script,
+              HasSubstr("'') words='serve dev migrate put get query context watch sessions "));
   EXPECT_THAT(script,
               HasSubstr("'sessions') words='list show create update fork delete --help' ;;"));
   EXPECT_THAT(script, HasSubstr("'sessions list') words='--help --target "));
-  EXPECT_THAT(script, HasSubstr(" --json --subject --limit' ;;"));
+  EXPECT_THAT(script, HasSubstr(" --json --subject --prefix --latest-first --limit' ;;"));
   EXPECT_THAT(script, HasSubstr("'serve') words='--help --listen' ;;"));
   EXPECT_THAT(script, HasSubstr("|'jobs list'|"));
 }
@@ -72,8 +73,8 @@ TEST_F(CompletionTest, NoShellIsToldOfWhatHelpHides) {
 TEST_F(CompletionTest, OfZshTellsWhatEachIs) {
   const std::string script = ZshCompletion(app_);
   EXPECT_TRUE(script.starts_with("#compdef memoryd\n"));
-  EXPECT_THAT(script,
-              HasSubstr("'sessions') choices=('list:Lists the tenant'\\''s sessions by id.'"));
+  EXPECT_THAT(script, HasSubstr("'sessions') choices=('list:Lists the tenant'\\''s sessions by id, "
+                                "with their bytes and last change.'"));
   EXPECT_THAT(script, HasSubstr("'--listen:Where it'\\''s.'"));
   EXPECT_THAT(script, HasSubstr("'jobs list --state') compadd -- open done failed cancelled;"));
   EXPECT_THAT(script, HasSubstr("'completion') choices=('bash' 'zsh' 'fish' '--help:"));

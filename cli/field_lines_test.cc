@@ -40,7 +40,7 @@ TEST(FieldLines, TellsCountsOfNothing) {
   session.set_session_id("s");
   EXPECT_EQ(FieldLines(session),
             "session_id: s\ngeneration: 0\nrevision: 0\nactive_count: 0\nactive_token_count: 0\n"
-            "archived_count: 0\ncontent_count: 0\n");
+            "archived_count: 0\ncontent_count: 0\nstored_bytes: 0\n");
 }
 
 TEST(FieldLines, ATextCanNotPassForAField) {

@@ -119,6 +119,7 @@ void AddSessionWatch(CLI::App& app, Invocation& invocation) {
                  [arguments](Connection& connection, Printer& printer) {
                    return Watch(connection, printer, *arguments);
                  });
+  watch.group("Put in and read");
   watch.add_option("SESSION", arguments->session_id, "The session.")->required();
   watch
       .add_option("--after-revision", arguments->after_revision,

@@ -30,10 +30,11 @@ INSERT = re.compile(
     r"\bINSERT\s+(?:OR\s+\w+\s+)?INTO\s+" + TABLE + r"(?:\s+AS\s+\w+)?\s*\(([^)]*)\)?",
     re.IGNORECASE,
 )
-# `tenant = $1 AND session = $2`, `m.tenant = k.tenant AND m.session = k.session`, `session > ?`.
+# `tenant = $1 AND session = $2`, `m.tenant = k.tenant AND m.session = k.session`, `session > ?`,
+# `session >= ?`.
 KEY = re.compile(
     r"\b(?:(\w+)\.)?tenant\s*=\s*(?:\$\d+|\?|(?!\1\.)\w+\.tenant\b)"
-    r"\s+AND\s+(?:\1\.)?(" + PLACE + r")\s*[=>]\s*(?:\$\d+|\?|(?!\1\.)\w+\.\2\b)",
+    r"\s+AND\s+(?:\1\.)?(" + PLACE + r")\s*(?:=|>=?)\s*(?:\$\d+|\?|(?!\1\.)\w+\.\2\b)",
     re.IGNORECASE,
 )
 

@@ -51,7 +51,8 @@ Session Make(const std::vector<Row>& rows, SessionConfig config) {
   session.row.generation = 1;
   session.row.watermark = 11;
   session.row.archived_count = 10;
-  session.row.drop_us = 1;
+  session.row.drop_us = 2;
+  session.row.has_timed_items = true;
   for (const Row& row : rows) {
     session.active.push_back(Make(row, 11 + std::ssize(session.active)));
     session.row.active_tokens += row.tokens;

@@ -34,8 +34,9 @@ METHODS = _methods()
 # What a credential with the right `read` may call, and what any may; all others are writes. An empty
 # BatchItems is a read; what is in it decides.
 READS = {"Get", "GetAll", "StreamAll", "GetContent", "Query", "UpdateContext", "GetSession",
-         "ListSessions", "WatchSession", "ListJobs", "GetJob", "GetUsage", "GetBlock", "ListBlockEntries", "GetItem",
-         "ListItems", "SearchItems", "BatchItems", "GetNamespace", "ListNamespaces"}
+         "ListSessions", "WatchSession", "ListJobs", "GetJob", "GetUsage", "GetBlock",
+         "ListBlockEntries", "GetItem", "ListItems", "SearchItems", "BatchItems", "GetNamespace",
+         "ListNamespaces"}
 FOR_ANY = {"GetServerInfo"}
 FOR_WORKERS = {"Attach"}
 FOR_ADMINS = {"ImportSession", "ImportNamespace"}  # Who may write besides.

@@ -456,6 +456,7 @@ TEST_F(RetentionTest, FactsThatNobodySaysAgainAreRetired) {
 }
 
 TEST_F(RetentionTest, TheRowSaysThatAnItemHasATimeOfItsOwn) {
+  MustStore(WithSettings(commands::CreateSession(), WordSettings()));
   PutLines({{"user", "a"}});
   EXPECT_FALSE(session_.row.has_timed_items);
   WriteRequest put = Plain(commands::Put(), {{"user", "b"}});
