@@ -117,7 +117,7 @@ cp LICENSE "$wheel"
 python -m build --wheel --no-isolation --outdir "$made/unrepaired" "$wheel" >"$made/server_wheel.log" 2>&1 ||
   { cat "$made/server_wheel.log" >&2; exit 1; }
 # Names the oldest C library that has all that the binary asks for.
-auditwheel repair --only-plat --wheel-dir "$made/dist" "$made"/unrepaired/memoryd_server-*.whl >"$made/auditwheel.log" 2>&1 ||
+auditwheel repair --only-plat --zip-compression-level 9 --wheel-dir "$made/dist" "$made"/unrepaired/memoryd_server-*.whl >"$made/auditwheel.log" 2>&1 ||
   { cat "$made/auditwheel.log" >&2; exit 1; }
 
 # 4. The client's, of a copy without what was made before: stubs, say, by another protoc.
