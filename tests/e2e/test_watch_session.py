@@ -363,7 +363,7 @@ def test_a_command_that_watches_ends_by_a_signal(calls, server, session_id):
     with Commands(server.target).start("watch", session_id, stdout=subprocess.PIPE,
                                        text=True) as watch:
         watch.stdout.readline()
-        watch.send_signal(signal.SIGINT)
+        watch.send_signal(signal.SIGTERM)
         assert watch.wait() != 0
 
 
