@@ -160,6 +160,8 @@ def test_the_description_is_of_what_is_served(guarded):
             continue  # No schema describes lines.
         request = operations["post"]["requestBody"]["content"]["application/json"]
         check(request["example"], request["schema"], schemas)
+        if path.endswith("/WatchSession"):
+            continue  # Its reply has no end; test_watch_session.py reads its lines.
         status, body = caller.raw(path, json.dumps(request["example"]).encode(),
                                   {"Content-Type": "application/json", "Accept": LINES})
         content = operations["post"]["responses"]["200"]["content"]
@@ -184,7 +186,8 @@ def check(value: object, schema: object, schemas: object) -> None:
 
 def test_what_the_page_says(tmp_path):
     start, *typed = [found for found in blocks_of(REPOSITORY / "docs" / "HTTP.md")
-                     if found.language in ("sh", "python") or "output" in found.words]
+                     if (found.language in ("sh", "python") and "elsewhere" not in found.words)
+                     or "output" in found.words]
     assert start.words == ("serves",) or "serves" in start.words
     environment = server_environment(PYTHONPATH=str(REPOSITORY / "clients" / "python" / "src"),
                                      MEMORYD_BINARY=str(BINARY))
