@@ -167,7 +167,7 @@ TEST(ExplainTest, ALibraryLeavesOutNothingForItsTokens) {
 // back when there is none.
 TEST(ExplainTest, AccountsForEachMessageOfRandomLogs) {
   std::mt19937 random(7);
-  const auto below = [&random](int bound) { return static_cast<int>(random() % bound); };
+  const auto below = [&random](unsigned bound) { return static_cast<int>(random() % bound); };
   for (int round = 0; round < 2000; ++round) {
     std::vector<Row> rows;
     for (int i = below(12); i > 0; --i) {
