@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Refuses a source file of the product over 500 lines, and a header over 250.
 
-Includes are not counted: there are as many as clang-tidy asks for. LARGER has those that may be larger, how large, and why. What has become smaller leaves it.
+Includes are not counted: there are as many as clang-tidy asks for. LARGER has those that may be
+larger, how large, and why. What has become smaller leaves it.
 """
 
 import pathlib
