@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <cstdint>
-#include <string_view>
+#include <string>
 
 #include "cli/table.h"
 

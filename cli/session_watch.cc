@@ -8,11 +8,15 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cli/call_error.h"
+#include "cli/command.h"
+#include "cli/connection.h"
 #include "cli/diagnostic.h"
+#include "cli/printer.h"
 #include "cli/terminal_text.h"
 #include "cli/time_text.h"
 #include "core/base/status_macros.h"
@@ -84,7 +88,7 @@ absl::Status Watch(Connection& connection, Printer& printer, const Arguments& ar
   bool began = false;
   std::string told;
   while (true) {
-    const absl::Status status =
+    absl::Status status =
         connection.WatchSession(request, [&](const v1::WatchSessionResponse& news) {
           Print(news, !began, printer);
           began = true;

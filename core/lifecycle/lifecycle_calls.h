@@ -50,7 +50,7 @@ class LifecycleCalls {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  explicit LifecycleCalls(Options options) : options_(std::move(options)) {}
+  explicit LifecycleCalls(const Options& options) : options_(options) {}
 
   // Makes a copy of a session. ALREADY_EXISTS `SESSION_EXISTS`, NOT_FOUND `SESSION_NOT_FOUND` or
   // `MESSAGE_NOT_FOUND`, OUT_OF_RANGE `POSITION_OUT_OF_RANGE`, ABORTED `REVISION_MISMATCH` or

@@ -53,7 +53,7 @@ class NamespaceCalls {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  explicit NamespaceCalls(Options options) : options_(std::move(options)) {}
+  explicit NamespaceCalls(const Options& options) : options_(options) {}
 
   // Writes a batch to a namespace that is to have these settings, and the batch's subject, if any:
   // they are stored first where there is none, and stay if the batch then fails.

@@ -52,8 +52,8 @@ class NamespaceImport : public std::enable_shared_from_this<NamespaceImport> {
     const WallClock* clock = nullptr;
   };
 
-  NamespaceImport(Options options, NamespaceImportRequest request)
-      : options_(std::move(options)), request_(std::move(request)) {}
+  NamespaceImport(const Options& options, NamespaceImportRequest request)
+      : options_(options), request_(std::move(request)) {}
 
   // ALREADY_EXISTS `NAMESPACE_EXISTS`.
   void Begin(Done done);

@@ -37,7 +37,7 @@ class ContextReader {
     const WallClock* clock = nullptr;
   };
 
-  explicit ContextReader(Options options) : options_(std::move(options)) {}
+  explicit ContextReader(const Options& options) : options_(options) {}
 
   // `trace`: of the call; blocks tell it to whom they ask.
   void Get(const SessionKey& key, ContextQuestion question, CallEnd end,

@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <vector>
 
+#include "core/model/message.h"
+#include "core/model/session.h"
+#include "core/model/session_config.h"
 #include "core/policy/policy.h"
 #include "core/policy/units.h"
+#include "core/sessions/session.h"
 
 namespace memoryd {
 namespace {

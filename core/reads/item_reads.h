@@ -107,7 +107,7 @@ class ItemReads {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  explicit ItemReads(Options options) : options_(std::move(options)) {}
+  explicit ItemReads(const Options& options) : options_(options) {}
 
   // All in one look at the store. FAILED_PRECONDITION `REPLY_TOO_LARGE` above 64 MiB.
   void Get(ItemCaller caller, std::vector<ItemGet> gets, CallEnd end, Done<ItemsRead> done);

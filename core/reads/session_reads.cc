@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,10 +17,12 @@
 #include "core/blocks/usage_state.h"
 #include "core/calls/call_end.h"
 #include "core/calls/calls.h"
+#include "core/model/job.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
 #include "core/reads/block_view.h"
 #include "core/reads/page.h"
+#include "core/reads/session_state.h"
 #include "core/sessions/session_blocks.h"
 #include "core/sessions/session_cache.h"
 #include "core/sessions/session_errors.h"

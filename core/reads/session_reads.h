@@ -70,7 +70,7 @@ class SessionReads {
   template <typename T>
   using Done = std::function<void(absl::StatusOr<T>)>;
 
-  explicit SessionReads(Options options) : options_(std::move(options)) {}
+  explicit SessionReads(const Options& options) : options_(options) {}
 
   void GetSession(const SessionKey& key, CallEnd end, Done<SessionInfo> done);
   // Of a session that is not there the state says so.

@@ -1,11 +1,18 @@
 #include "core/reads/session_state.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <memory>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/blocks/usage_state.h"
+#include "core/model/job.h"
+#include "core/model/session.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

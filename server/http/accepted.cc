@@ -1,5 +1,6 @@
 #include "server/http/accepted.h"
 
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/ascii.h"

@@ -20,6 +20,7 @@
 #include "core/reads/session_reads.h"
 #include "core/sessions/session_errors.h"
 #include "core/sessions/session_info.h"
+#include "core/storage/store.h"
 #include "core/writes/commands/sessions.h"
 #include "core/writes/write.h"
 #include "server/access/authenticator.h"

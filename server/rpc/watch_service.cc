@@ -2,14 +2,25 @@
 
 #include <spdlog/spdlog.h>
 
+#include <chrono>
+#include <cstddef>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/mutex.h"
+#include "core/model/session.h"
+#include "core/reads/session_reads.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/watch_stream.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 namespace {

@@ -1,17 +1,31 @@
 #include "server/rpc/watch_stream.h"
 
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <utility>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
+#include "core/base/memory_budget.h"
+#include "core/base/mutex.h"
 #include "core/base/status_macros.h"
+#include "core/reads/session_state.h"
 #include "core/sessions/session_errors.h"
+#include "core/storage/store.h"
 #include "memoryd/v1/session_service.pb.h"
+#include "server/ops/call_log.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"
+#include "server/rpc/unary_call.h"
 #include "server/rpc/watch_service.h"
 #include "server/settings/limits.h"
 #include "server/wire/field_checks.h"
+#include "server/wire/method.h"
+#include "server/wire/rpc_call.h"
 
 namespace memoryd {
 

@@ -50,41 +50,20 @@ class ConnectionPool {
   // wait and try again until `deadline`. From `deadline` on there is no connection to be had.
   absl::StatusOr<Lease> Acquire(Deadline deadline, bool patient = false) MEMORYD_EXCLUDES(mutex_) {
     for (;;) {
-      std::unique_ptr<Connection> connection;
-      std::int64_t epoch = 0;
-      {
-        const MutexLock lock(mutex_);
-        for (;;) {
-          const Deadline now = Clock::now();
-          const bool backing_off = now < retry_at_;
-          if (now >= deadline) {
-            return backing_off ? DetachedCopy(last_error_)
-                               : absl::UnavailableError("no connection to the store was free");
-          }
-          epoch = epoch_;
-          if (!idle_.empty()) {
-            connection = std::move(idle_.back());
-            idle_.pop_back();
-            break;
-          }
-          if (open_ < size_ && !backing_off) {
-            ++open_;
-            break;
-          }
-          if (backing_off && !patient) return DetachedCopy(last_error_);
-          changed_.WaitUntil(mutex_, backing_off ? std::min(deadline, retry_at_) : deadline);
+      absl::StatusOr<Taken> taken = Take(deadline, patient);
+      if (!taken.ok()) return taken.status();
+      if (taken->connection != nullptr) {
+        if (taken->connection->usable()) {
+          return Lease(*this, std::move(taken->connection), taken->epoch);
         }
-      }
-      if (connection != nullptr) {
-        if (connection->usable()) return Lease(*this, std::move(connection), epoch);
-        Drop(std::move(connection));
+        Drop(std::move(taken->connection));
         continue;
       }
       absl::StatusOr<std::unique_ptr<Connection>> made = connect_();
       const MutexLock lock(mutex_);
       if (made.ok()) {
         backoff_ = kFirstBackoff;
-        return Lease(*this, *std::move(made), epoch);
+        return Lease(*this, *std::move(made), taken->epoch);
       }
       --open_;
       last_error_ = DetachedCopy(made.status());
@@ -121,6 +100,35 @@ class ConnectionPool {
   }
 
  private:
+  struct Taken {
+    std::unique_ptr<Connection> connection;  // None: there is room for a new one, which is counted.
+    std::int64_t epoch = 0;
+  };
+
+  // Waits until one of both is there.
+  absl::StatusOr<Taken> Take(Deadline deadline, bool patient) MEMORYD_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    for (;;) {
+      const Deadline now = Clock::now();
+      const bool backing_off = now < retry_at_;
+      if (now >= deadline) {
+        return backing_off ? DetachedCopy(last_error_)
+                           : absl::UnavailableError("no connection to the store was free");
+      }
+      if (!idle_.empty()) {
+        Taken taken{std::move(idle_.back()), epoch_};
+        idle_.pop_back();
+        return taken;
+      }
+      if (open_ < size_ && !backing_off) {
+        ++open_;
+        return Taken{nullptr, epoch_};
+      }
+      if (backing_off && !patient) return DetachedCopy(last_error_);
+      changed_.WaitUntil(mutex_, backing_off ? std::min(deadline, retry_at_) : deadline);
+    }
+  }
+
   // A copy that shares no memory with `status`. Copies of a Status share a counted body, and the
   // count is lowered inside the library, where ThreadSanitizer does not see the order.
   static absl::Status DetachedCopy(const absl::Status& status) {

@@ -2,11 +2,14 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "server/http/accepted.h"
 #include "server/http/gzip.h"
+#include "server/http/http_reply.h"
+#include "server/http/request_parser.h"
 #include "server/http/ui/ui_files.h"
 
 namespace memoryd {
