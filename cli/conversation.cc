@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <google/protobuf/repeated_field.h>
 #include <google/protobuf/util/time_util.h>
-#include <net/proto2/public/repeated_field.h>
 
 #include <CLI/Validators.hpp>
 #include <chrono>

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <google/protobuf/repeated_field.h>
-#include <net/proto2/public/repeated_field.h>
 
 #include <algorithm>
 #include <cstddef>
