@@ -61,9 +61,8 @@ absl::StatusOr<StoreUrl> ParseStoreUrl(std::string_view url) {
 }
 
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const StoreOptions& options) {
-  const absl::StatusOr<StoreUrl> parsed = ParseStoreUrl(options.url);
-  if (!parsed.ok()) return InvalidField("store", std::string(parsed.status().message()));
-  return FindStoreKind(options.url)->open(options);
+  if (const StoreKind* const kind = FindStoreKind(options.url)) return kind->open(options);
+  return InvalidField("store", std::string(ParseStoreUrl(options.url).status().message()));
 }
 
 }  // namespace memoryd
