@@ -228,6 +228,16 @@ def refusal_or_none(call, *arguments) -> grpc.RpcError | None:
     return None
 
 
+def watched_with(channel, token):
+    """A watch of the session `s`."""
+    stub = channel.unary_stream(
+        "/memoryd.v1.SessionService/WatchSession",
+        request_serializer=session_wire.WatchSessionRequest.SerializeToString,
+        response_deserializer=session_wire.WatchSessionResponse.FromString)
+    return stub(session_wire.WatchSessionRequest(session_id="s"), timeout=60,
+                metadata=(("authorization", f"Bearer {token}"),))
+
+
 def test_a_subjects_watch_ends_when_its_session_is_given_away(store, tmp_path):
     file = write_subjects(tmp_path)
     with Server(store, arguments=[f"--credentials={file}"]) as server, \
@@ -235,12 +245,7 @@ def test_a_subjects_watch_ends_when_its_session_is_given_away(store, tmp_path):
         everybody = Caller(channel, "all")
         everybody("Put", session_id="s", messages=[user("a")],
                   config=memory.SessionConfig(subject="ann"))
-        stub = channel.unary_stream(
-            "/memoryd.v1.SessionService/WatchSession",
-            request_serializer=session_wire.WatchSessionRequest.SerializeToString,
-            response_deserializer=session_wire.WatchSessionResponse.FromString)
-        stream = stub(session_wire.WatchSessionRequest(session_id="s"), timeout=60,
-                      metadata=(("authorization", "Bearer ann"),))
+        stream = watched_with(channel, "ann")
         next(stream)
         everybody("UpdateSession", session_id="s", config=memory.SessionConfig(subject="bob"))
         error = stream_error(stream)
@@ -254,12 +259,7 @@ def test_a_watch_ends_with_its_credential(store, tmp_path):
             server.channel() as channel:
         other = Caller(channel, "b")
         other("Put", session_id="s", messages=[user("a")])
-        stub = channel.unary_stream(
-            "/memoryd.v1.SessionService/WatchSession",
-            request_serializer=session_wire.WatchSessionRequest.SerializeToString,
-            response_deserializer=session_wire.WatchSessionResponse.FromString)
-        stream = stub(session_wire.WatchSessionRequest(session_id="s"), timeout=60,
-                      metadata=(("authorization", "Bearer a"),))
+        stream = watched_with(channel, "a")
         next(stream)
         write_credentials(file, entries[1:])
         while Caller(channel, "a").code("Get", session_id="s") == grpc.StatusCode.OK:
