@@ -129,7 +129,7 @@ class Connection {
   Connection(const ConnectionOptions& options, std::shared_ptr<grpc::Channel> channel);
 
   absl::Status Prepare(grpc::ClientContext& context, std::chrono::milliseconds more = {}) const;
-  // Of a call without a deadline.
+  // The context of a call that has no deadline.
   absl::Status PrepareEndless(grpc::ClientContext& context) const;
   absl::Status StatusOf(const grpc::Status& status) const;
 

@@ -40,7 +40,7 @@ TEST(ExplanationLines, TellsWhatBecameOfEachPart) {
   range.set_message_count(3);
   range.set_token_count(40);
   range.set_reason(v1::LEFT_OUT_REASON_TOKEN_LIMIT);
-  // Of a later server.
+  // A later server may give reasons that this one does not know.
   explanation.add_left_out();
   explanation.mutable_left_out(1)->set_first_position(14);
   explanation.mutable_left_out(1)->set_last_position(14);

@@ -123,7 +123,7 @@ struct OldFacts {
   }
 
   std::vector<Fact> facts;
-  // Of each: the facts that have taken something over from it, and whether it stays itself.
+  // For each fact: those that have taken something over from it, and whether it stays itself.
   std::vector<std::vector<std::int64_t>> successors;
   std::vector<bool> kept;
 };

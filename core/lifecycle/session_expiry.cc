@@ -323,7 +323,7 @@ absl::Status SessionExpiry::SweepSession(const DueSession& due, std::int64_t now
                                          const std::shared_ptr<Round>& round) {
   const bool is_due = due.row.drop_us > 0 && due.row.drop_us <= now_us;
   SessionSettings settings;
-  // Of a session that only expires nobody asks how it is configured.
+  // The configuration is not read of a session that only expires.
   if (is_due) {
     MEMORYD_ASSIGN_OR_RETURN(settings, SettingsOf(due));
   }

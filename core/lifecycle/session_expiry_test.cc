@@ -485,7 +485,7 @@ TEST_F(TimedItemsTest, ALargeSessionIsSeldomLookedThroughAndLosesSomeAtATime) {
 
 using TextsUntil = std::vector<std::pair<std::string, std::int64_t>>;
 
-// Those whose time, if they have one, ends behind `at_us`, in order.
+// The messages that have not expired at `at_us`, in order.
 std::vector<std::string> TextsAt(std::int64_t at_us, const TextsUntil& messages,
                                  const TextsUntil& contents) {
   std::vector<std::string> texts;
