@@ -239,7 +239,7 @@ std::string CommandReference(const CLI::App& app) {
     for (const CLI::App* const command : commands) {
       if (command->get_group() == group) text += ReferenceRows(*command);
     }
-    text += "\n";
+    text += '\n';
   }
   return text;
 }

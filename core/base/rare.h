@@ -15,7 +15,7 @@ class Rare {
   Rare(const Rare& other) : Rare(*other) {}
   Rare(Rare&&) noexcept = default;
   ~Rare() = default;
-  Rare& operator=(const Rare& other) { return *this = *other; }
+  Rare& operator=(const Rare& other) { return *this = Rare(other); }
   Rare& operator=(Rare&&) noexcept = default;
   Rare& operator=(T value) {
     value_ = value == T() ? nullptr : std::make_unique<T>(std::move(value));

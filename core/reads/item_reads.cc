@@ -252,6 +252,7 @@ absl::StatusOr<ItemsFound> ItemReads::SearchNow(const ItemSearchRequest& request
                     options_.clock->NowUs(), [&read] { return read.finished(); });
   MEMORYD_ASSIGN_OR_RETURN(FoundKeys keys, search.Run());
   std::vector<ItemGet> gets;
+  gets.reserve(keys.keys.size());
   for (const FoundKey& found : keys.keys) {
     gets.push_back({found.key, request.refresh_ttl, request.with_vectors});
   }

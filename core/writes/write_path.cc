@@ -428,6 +428,7 @@ void WritePath::Reply(const Write& write, WriteReply reply, const Write::Done& d
   const auto& wait_until = write.request.wait_until;
   if (!write.WaitsForJobs()) {
     std::vector<OpenJob> open;
+    open.reserve(write.jobs.size());
     for (const JobKey& job : write.jobs) open.push_back({job, JobState::kOpen, {}});
     reply.encoded = with_open_jobs(std::move(reply.encoded), open, {});
     done(std::move(reply));

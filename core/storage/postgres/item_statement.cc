@@ -332,6 +332,7 @@ void ItemStatement::AddNamespaces() {
   // In the order of their keys every statement locks them in the same order as every other one.
   std::map<std::pair<std::string_view, std::string>, Namespace> namespaces;
   std::vector<std::string> digests;
+  digests.reserve(batches_.size());
   for (const ItemBatch* batch : batches_) digests.push_back(NamespaceDigest(batch->key.path));
   for (std::size_t i = 0; i < batches_.size(); ++i) {
     Namespace& name_space = namespaces[{batches_[i]->key.tenant, digests[i]}];

@@ -147,7 +147,7 @@ SessionDraft::Decision SessionDraft::Apply(const commands::StoreUsage& /*command
 // be compared with.
 SessionDraft::Decision SessionDraft::Apply(const commands::NoteEmbedder& note, Write& write) {
   const WriteRequest& request = write.request;
-  const Decision unchanged = Unchanged(request);
+  Decision unchanged = Unchanged(request);
   const EmbeddingSource& by = note.source;
   const BlockState* const found = exists() ? blocks_.Find(std::string(kRetrievalBlock)) : nullptr;
   if (found == nullptr || !config_->EmbedsMessages() ||

@@ -67,7 +67,7 @@ void NoteTakenOut(const EntryRemoval& removal, bool all, std::int64_t now_us, En
 SessionDraft::Decision SessionDraft::Apply(const commands::Sweep& command, Write& write) {
   const WriteRequest& request = write.request;
   const SweepRequest& sweep = command.due;
-  const Decision unchanged = Unchanged(request);
+  Decision unchanged = Unchanged(request);
   if (!exists() || row_.generation != sweep.generation) return unchanged;
   const Retention& retention = config_->retention;
   if (IsOver(row_, retention, sweep.expire_us, now_us_)) {
@@ -149,7 +149,7 @@ void SessionDraft::RemoveExpired(const SweepRequest& sweep, WriteResult& result)
 
 SessionDraft::Decision SessionDraft::Apply(const commands::TakeOutEntries& command, Write& write) {
   const WriteRequest& request = write.request;
-  const Decision unchanged = Unchanged(request);
+  Decision unchanged = Unchanged(request);
   const EntryRemoval& removal = command.removal;
   const BlockSettings* const settings = exists() ? FindBlockSettings(removal.block) : nullptr;
   if (settings == nullptr || !settings->traits->has_entries()) return unchanged;

@@ -39,7 +39,7 @@ void ItemQuota::Take(const std::string& tenant, const TenantUsage& growth, bool 
     return;
   }
   Room room{growth, {}};
-  const absl::Status status = quotas_->Reserve(tenant, growth, room.reserved);
+  absl::Status status = quotas_->Reserve(tenant, growth, room.reserved);
   if (status.ok()) {
     done(room);
   } else if (!again && MayBeLess(tenant)) {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -54,7 +55,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: ui_writer FOLDER OUTPUT.cc PATH...\n";
     return 2;
   }
-  const std::string folder = argv[1];
+  const std::filesystem::path folder = argv[1];
   std::vector<std::string> paths(argv + 3, argv + argc);
   std::sort(paths.begin(), paths.end());
   std::ofstream out(argv[2], std::ios::binary);
@@ -62,11 +63,11 @@ int main(int argc, char** argv) {
          "namespace {\n\nconstexpr std::array<UiFile, "
       << paths.size() << "> kFiles = {{";
   for (const std::string& path : paths) {
-    std::ifstream in(folder + "/" + path, std::ios::binary);
+    std::ifstream in(folder / path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
     const std::string_view type = TypeOf(path);
     if (!in || text.empty() || type.empty()) {
-      std::cerr << folder << "/" << path << ": must be a text of CSS, HTML, JavaScript or SVG\n";
+      std::cerr << (folder / path).string() << ": must be a text of CSS, HTML, JavaScript or SVG\n";
       return 1;
     }
     out << "\n    {\"" << path << "\", \"" << type << "\", \"" << EtagOf(text) << "\",";
