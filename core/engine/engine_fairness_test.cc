@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <future>
 #include <memory>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>

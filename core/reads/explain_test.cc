@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/model/message.h"
+#include "core/model/session_config.h"
 #include "core/reads/compose.h"
+#include "core/sessions/session.h"
 
 namespace memoryd {
 namespace {

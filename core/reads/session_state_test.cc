@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "core/model/job.h"
+#include "core/model/session.h"
 
 namespace memoryd {
 namespace {

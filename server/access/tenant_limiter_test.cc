@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "server/access/tenant_limits.h"
 

@@ -3,18 +3,32 @@
 #include <gmock/gmock.h>
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/base/memory_budget.h"
 #include "core/base/mutex.h"
+#include "core/model/session.h"
 #include "memoryd/v1/session_service.pb.h"
+#include "server/access/tenant_limiter.h"
+#include "server/ops/call_log.h"
+#include "server/ops/call_stats.h"
+#include "server/ops/calls_in_flight.h"
 #include "server/ops/log.h"
+#include "server/rpc/unary_call.h"
+#include "server/wire/rpc_call.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/writes.h"
 
 namespace memoryd {
 namespace {

@@ -431,7 +431,7 @@ TEST_P(JobContractTest, AJobIsGivenBackWithADelayAnErrorAndItsUsage) {
   MustCommit(WithJobs(NewSession(kKey), "b", 0, 1, 2));
   const JobKey key = KeyOf(kKey, "b", 1);
   EXPECT_THAT(Claimed(kLease), SizeIs(1));
-  const std::string error("no\0 model\xFF", 11);
+  const std::string error("no\0 model\xFF", 10);
   EXPECT_TRUE(store().ReleaseJob(kLease, key, 0, error, {1, 20, 300}, /*begun=*/true).ok());
   std::optional<Job> job = Find(key);
   EXPECT_EQ(job->lease, 0U);

@@ -9,14 +9,18 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/error.h"
+#include "core/blocks/block.h"
 #include "core/blocks/block_kinds.h"
 #include "core/blocks/entry_search.h"
 #include "core/model/job.h"
+#include "core/model/session_config.h"
+#include "core/workers/worker_call.h"
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/job_service.pb.h"
 #include "memoryd/v1/memory_service.pb.h"

@@ -3,7 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model/session.h"
 #include "core/storage/postgres/pg_test_support.h"
+#include "core/storage/store.h"
 
 namespace memoryd {
 namespace {

@@ -1,13 +1,20 @@
 // What binaries of schema 11 and before have left in a file, and what they find there.
-#include "core/storage/before_schema_12.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/model/session.h"
 #include "core/storage/sqlite/sqlite_store.h"
 #include "core/storage/sqlite/temporary_folder.h"
+#include "core/storage/store.h"
+#include "core/storage/stores.h"
 
 namespace memoryd::sqlite {
 namespace {

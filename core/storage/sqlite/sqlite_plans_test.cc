@@ -135,6 +135,21 @@ std::vector<Read> AllReads() {
   };
 }
 
+// Of a line of a plan that searches or scans.
+testing::Matcher<std::string> ReachesNoFurtherThan(Reach reach) {
+  switch (reach) {
+    case Reach::kSession:
+      return HasSubstr("(tenant=? AND session=?");
+    case Reach::kLatest:
+      return AnyOf(HasSubstr("(tenant=?"), Eq("SCAN k"));
+    case Reach::kTenant:
+      return HasSubstr("(tenant=?");
+    case Reach::kDue:
+      break;
+  }
+  return AnyOf(HasSubstr(" INDEX "), HasSubstr(" PRIMARY KEY "));
+}
+
 TEST(SqlitePlansTest, EveryReadSearchesByItsSession) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "store").string();
@@ -175,20 +190,7 @@ TEST(SqlitePlansTest, EveryReadSearchesByItsSession) {
         any = true;
         // A large value of a row that was found.
         if (line == "SEARCH memoryd_values USING INTEGER PRIMARY KEY (rowid=?)") continue;
-        switch (read.reach) {
-          case Reach::kSession:
-            EXPECT_THAT(line, HasSubstr("(tenant=? AND session=?"));
-            break;
-          case Reach::kLatest:
-            EXPECT_THAT(line, AnyOf(HasSubstr("(tenant=?"), Eq("SCAN k")));
-            break;
-          case Reach::kTenant:
-            EXPECT_THAT(line, HasSubstr("(tenant=?"));
-            break;
-          case Reach::kDue:
-            EXPECT_THAT(line, AnyOf(HasSubstr(" INDEX "), HasSubstr(" PRIMARY KEY ")));
-            break;
-        }
+        EXPECT_THAT(line, ReachesNoFurtherThan(read.reach));
       }
     }
     EXPECT_TRUE(any) << "no statement was seen";

@@ -23,7 +23,6 @@ namespace memoryd {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::IsEmpty;
 
 class SessionMessagesTest : public SessionDraftTest {
  protected:

@@ -2,9 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "server/http/gzip.h"
 #include "server/http/http_server_test_support.h"
 #include "server/http/ui/ui_files.h"
