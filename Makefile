@@ -69,6 +69,7 @@ lint-python:
 # --analyzer runs clang's static analyzer too, which `make check` leaves out.
 tidy:
 	@tools/install_packages.sh build check
+	@tools/python_env.sh
 	@tools/clang_tidy.py $(ARGS)
 
 ## Build the pages' site into build/site and check its links. ARGS=--serve shows it on loopback

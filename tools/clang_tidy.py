@@ -30,7 +30,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "tidy"
 CACHE_HOME = pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache")
 CACHE = CACHE_HOME / "memoryd" / "clang-tidy"
-TOOL = "clang-tidy-19"
+TOOL = ROOT / "build" / "venv" / "bin" / "clang-tidy"
 INCLUDE = re.compile(rb'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 
 
@@ -56,8 +56,9 @@ def commands() -> dict[pathlib.Path, str]:
 
 def installed() -> str:
     """The versions of the headers that are not ours, and of clang-tidy."""
-    return subprocess.run(["dpkg-query", "--show", "*-dev", TOOL], text=True, check=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout
+    return "".join(subprocess.run(command, text=True, check=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL).stdout
+                   for command in (["dpkg-query", "--show", "*-dev"], [TOOL, "--version"]))
 
 
 @functools.cache
