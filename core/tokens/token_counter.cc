@@ -7,7 +7,6 @@
 #include <fstream>
 #include <ios>
 #include <iterator>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -15,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -81,27 +81,32 @@ absl::StatusOr<std::shared_ptr<const TokenCounter>> LoadBpe(const BpeEncoding& e
                                            encoding.specials);
 }
 
-// Counters that have been loaded, by the path of their vocabulary.
+// Counters that have been loaded: few, and asked for with each message.
 class LoadedCounters {
  public:
   absl::StatusOr<std::shared_ptr<const TokenCounter>> Get(const BpeEncoding& encoding,
-                                                          const std::string& path) {
+                                                          const std::string& vocabulary_dir) {
     // Held while loading, so that a vocabulary is in memory once however many ask for it at once.
     const MutexLock lock(mutex_);
-    const auto found = by_path_.find(path);
-    if (found != by_path_.end()) {
-      return found->second;
+    for (const Loaded& loaded : loaded_) {
+      if (loaded.encoding == &encoding && loaded.vocabulary_dir == vocabulary_dir) {
+        return loaded.counter;
+      }
     }
-    auto counter = LoadBpe(encoding, path);
-    if (counter.ok()) {
-      by_path_.emplace(path, *counter);
-    }
+    auto counter = LoadBpe(encoding, fmt::format("{}/{}.tiktoken", vocabulary_dir, encoding.name));
+    if (counter.ok()) loaded_.push_back({&encoding, vocabulary_dir, *counter});
     return counter;
   }
 
  private:
+  struct Loaded {
+    const BpeEncoding* encoding;
+    std::string vocabulary_dir;
+    std::shared_ptr<const TokenCounter> counter;
+  };
+
   Mutex mutex_;
-  std::map<std::string, std::shared_ptr<const TokenCounter>> by_path_ MEMORYD_GUARDED_BY(mutex_);
+  std::vector<Loaded> loaded_ MEMORYD_GUARDED_BY(mutex_);
 };
 
 // Python's str.isspace(), which is not the \s of the other tokenizers: it has U+001C to U+001F.
@@ -142,7 +147,7 @@ absl::StatusOr<std::shared_ptr<const TokenCounter>> MakeTokenCounter(
   static auto* const loaded = new LoadedCounters();
   for (const BpeEncoding& encoding : kBpeEncodings) {
     if (name == encoding.name) {
-      return loaded->Get(encoding, fmt::format("{}/{}.tiktoken", vocabulary_dir, name));
+      return loaded->Get(encoding, vocabulary_dir);
     }
   }
   if (name == "whitespace") {

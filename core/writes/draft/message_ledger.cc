@@ -60,7 +60,7 @@ std::int64_t MessageLedger::BytesOfArchived(const SessionRow& row,
 }
 
 ActiveView MessageLedger::View() const {
-  const std::deque<MessagePtr>& known = base_.whole ? base_.active : oldest_;
+  const std::deque<MessagePtr>& known = base_.whole ? base_.active : oldest();
   const std::deque<MessagePtr>& base = base_removed_ ? NoMessages() : known;
   const std::size_t from_base = std::min(dropped_, base.size());
   return ActiveView(base, from_base,

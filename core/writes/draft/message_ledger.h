@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -50,9 +51,12 @@ class MessageLedger {
   // At SessionRow::opening; null: none, or not known.
   const MessagePtr& opening() const { return opening_; }
   // What stands for the base's where that is not whole: its oldest, as far as they are known.
-  const std::deque<MessagePtr>& oldest() const { return oldest_; }
+  const std::deque<MessagePtr>& oldest() const {
+    static const std::deque<MessagePtr> kNone;
+    return oldest_ == nullptr ? kNone : *oldest_;
+  }
   void SetOldest(const std::vector<MessagePtr>& oldest) {
-    oldest_.assign(oldest.begin(), oldest.end());
+    oldest_ = std::make_shared<const std::deque<MessagePtr>>(oldest.begin(), oldest.end());
   }
   // All new ones, in order.
   const std::vector<MessagePtr>& stored() const { return stored_; }
@@ -121,7 +125,7 @@ class MessageLedger {
   bool base_removed_ = false;
   // The oldest active messages that left, counted over the base's and then the appended ones.
   std::size_t dropped_ = 0;
-  std::deque<MessagePtr> oldest_;
+  std::shared_ptr<const std::deque<MessagePtr>> oldest_;  // Null: none are known.
   std::int64_t active_bytes_;
   std::int64_t retired_ = 0;
   std::vector<MessagePtr> pinned_;
