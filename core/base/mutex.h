@@ -36,6 +36,9 @@ class MEMORYD_THREAD_ATTRIBUTE(capability("mutex")) Mutex {
   Mutex& operator=(const Mutex&) = delete;
 
   void Lock() MEMORYD_THREAD_ATTRIBUTE(acquire_capability()) { mutex_.lock(); }
+  bool TryLock() MEMORYD_THREAD_ATTRIBUTE(try_acquire_capability(true)) {
+    return mutex_.try_lock();
+  }
   void Unlock() MEMORYD_THREAD_ATTRIBUTE(release_capability()) { mutex_.unlock(); }
 
  private:

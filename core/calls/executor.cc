@@ -9,12 +9,17 @@
 
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
+#include "core/calls/call_thread.h"
 #include "core/calls/tenant_queue.h"
+#include "core/calls/wake_scope.h"
 
 namespace memoryd {
 
 Executor::Executor(int threads, std::size_t max_queued, Counter* exceptions, Clock now)
-    : max_queued_(max_queued), exceptions_(exceptions), now_(std::move(now)) {
+    : max_queued_(max_queued),
+      exceptions_(exceptions),
+      now_(std::move(now)),
+      idle_(static_cast<std::size_t>(threads)) {
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { RunTasks(); });
 }
@@ -26,6 +31,8 @@ Executor::~Executor() {
   }
   wake_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
+  MutexLock lock(mutex_);
+  while (idle_ < threads_.size()) wake_.Wait(mutex_);
 }
 
 bool Executor::HasRoom(std::string_view tenant) const {
@@ -42,7 +49,7 @@ bool Executor::TrySubmit(std::string_view tenant, Task task) {
     if (!HasRoom(tenant)) return false;
     queue_.Push(tenant, std::move(task));
   }
-  wake_.NotifyOne();
+  Wake();
   return true;
 }
 
@@ -51,28 +58,66 @@ void Executor::Submit(std::string_view tenant, Task task) {
     MutexLock lock(mutex_);
     queue_.Push(tenant, std::move(task));
   }
+  Wake();
+}
+
+void Executor::Wake() {
+  if (CallThread::IsThis()) {
+    {
+      MutexLock lock(mutex_);
+      if (idle_ == 0) return;
+      --idle_;
+    }
+    try {
+      CallThread::Task one = [this] { RunOne(); };
+      if (CallThread::Offer(one)) return;
+    } catch (...) {
+      // There is no memory to ask with; the threads of the pool need none.
+    }
+    MutexLock lock(mutex_);
+    ++idle_;
+  }
   wake_.NotifyOne();
 }
 
 void Executor::RunTasks() {
-  TenantQueue<Task>::Turn turn = nullptr;
-  std::int64_t cost = 0;
   for (;;) {
-    Task task;
     {
       MutexLock lock(mutex_);
-      if (turn != nullptr) queue_.EndTurn(std::exchange(turn, nullptr), cost);
-      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
+      while (queue_.empty() ? !stopping_ : idle_ == 0) wake_.Wait(mutex_);
       if (queue_.empty()) return;
-      std::tie(turn, task) = queue_.Take();
+      --idle_;
     }
+    RunOne();
+  }
+}
+
+void Executor::RunOne() {
+  TenantQueue<Task>::Turn turn = nullptr;
+  Task task;
+  {
+    MutexLock lock(mutex_);
+    if (!queue_.empty()) std::tie(turn, task) = queue_.Take();
+  }
+  std::int64_t cost = 0;
+  if (turn != nullptr) {
+    const WakeScope replies;
     const auto begin = now_();
     try {
-      task();
+      std::exchange(task, nullptr)();
     } catch (...) {
       Increment(*exceptions_);
     }
     cost = std::chrono::nanoseconds(now_() - begin).count();
+  }
+  MutexLock lock(mutex_);
+  if (turn != nullptr) queue_.EndTurn(turn, cost);
+  ++idle_;
+  // With the lock: the destructor waits for the threads of calls.
+  if (stopping_) {
+    wake_.NotifyAll();
+  } else if (!queue_.empty()) {
+    wake_.NotifyOne();
   }
 }
 

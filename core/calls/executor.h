@@ -17,7 +17,8 @@ namespace memoryd {
 
 // Tenants share the threads: the next task is one of the tenant whose tasks have run for the least
 // time, so a tenant with long or many tasks waits for itself. The tasks of one tenant begin in the
-// order given.
+// order given. While a thread of the pool idles, the thread of a call may run a task in its place
+// (CallThread).
 class Executor {
  public:
   using Task = std::function<void()>;
@@ -44,7 +45,12 @@ class Executor {
 
  private:
   bool HasRoom(std::string_view tenant) const MEMORYD_REQUIRES(mutex_);
+  // Sees to it that somebody runs a task that has been queued.
+  void Wake() MEMORYD_EXCLUDES(mutex_);
+  // Of a thread of the pool.
   void RunTasks() MEMORYD_EXCLUDES(mutex_);
+  // Runs the next task, if one waits still. The thread has been counted as busy, and no longer is.
+  void RunOne() MEMORYD_EXCLUDES(mutex_);
 
   const std::size_t max_queued_;
   Counter* const exceptions_;
@@ -52,6 +58,7 @@ class Executor {
   Mutex mutex_;
   CondVar wake_;
   TenantQueue<Task> queue_ MEMORYD_GUARDED_BY(mutex_);  // Its costs are nanoseconds.
+  std::size_t idle_ MEMORYD_GUARDED_BY(mutex_);  // Threads of the pool in whose place nobody works.
   bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

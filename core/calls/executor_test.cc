@@ -8,9 +8,11 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/base/histogram.h"
+#include "tests/support/held_call_thread.h"
 
 namespace memoryd {
 namespace {
@@ -50,6 +52,34 @@ class ExecutorTest : public ::testing::Test {
   std::unique_ptr<Executor> executor_ =
       std::make_unique<Executor>(1, 8, &exceptions_, [this] { return time_; });
 };
+
+TEST_F(ExecutorTest, TheThreadOfACallRunsWhatItSubmits) {
+  HeldCallThread calls;
+  calls.Take([&] { executor_->Submit("a", Task("a1")); });
+  EXPECT_EQ(calls.accepted(), 1U);
+  calls.Run();
+  EXPECT_THAT(Release(), ElementsAre("a1"));
+}
+
+TEST_F(ExecutorTest, NoMoreThreadsRunThanThePoolHas) {
+  HeldCallThread calls(2);
+  Block();
+  calls.Take([&] { executor_->Submit("a", Task("a1")); });
+  EXPECT_EQ(calls.accepted(), 0U);
+  EXPECT_THAT(Release(), ElementsAre("a1"));
+}
+
+TEST_F(ExecutorTest, ThePoolRunsWhatTheThreadOfACallLeaves) {
+  HeldCallThread calls;
+  calls.Take([&] {
+    executor_->Submit("a", Task("a1"));
+    executor_->Submit("a", Task("a2"));
+  });
+  EXPECT_EQ(calls.accepted(), 1U);
+  std::thread end([this] { EXPECT_THAT(Release(), ElementsAre("a1", "a2")); });
+  calls.Run();
+  end.join();
+}
 
 TEST_F(ExecutorTest, OneTenantsTasksAreNotAllBeforeAnothers) {
   Block();

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "core/base/exception.h"
 #include "core/base/mutex.h"
+#include "core/calls/wake_scope.h"
 #include "core/model/session.h"
 #include "core/sessions/session.h"
 #include "core/sessions/session_cache.h"
@@ -28,16 +29,7 @@ SessionVersion VersionOf(const Session& session) {
 
 }  // namespace
 
-Freshness::Freshness(Store* store) : store_(store), thread_([this] { Run(); }) {}
-
-Freshness::~Freshness() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.NotifyAll();
-  thread_.join();
-}
+Freshness::Freshness(Store* store) : store_(store) {}
 
 void Freshness::Check(std::shared_ptr<CachedSession> session, Done done) {
   SessionVersion asked_at;
@@ -51,15 +43,14 @@ void Freshness::Check(std::shared_ptr<CachedSession> session, Done done) {
     was_empty = queue_.empty();
     queue_.push_back({std::move(session), asked_at, std::move(done)});
   }
-  if (was_empty) wake_.NotifyOne();
+  if (was_empty) worker_.Wake();
 }
 
-void Freshness::Run() {
+void Freshness::AnswerQueued() {
   for (;;) {
     std::vector<Question> questions;
     {
       MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
       if (queue_.empty()) return;
       questions.swap(queue_);
     }
@@ -85,6 +76,7 @@ void Freshness::Answer(std::vector<Question>& questions) {
       if (index.emplace(session, keys.size()).second) keys.push_back(session->key);
     }
     const auto versions = store_->Revisions(keys);
+    const WakeScope replies;
     for (std::size_t i = begin; i < next; ++i) {
       Question& question = questions[i];
       if (!versions.ok()) {

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "core/base/mutex.h"
+#include "core/calls/serial_worker.h"
 #include "core/sessions/session_cache.h"
 #include "core/storage/store.h"
 
@@ -24,12 +24,13 @@ class Freshness {
   using Done = std::function<void(absl::StatusOr<bool>)>;
 
   explicit Freshness(Store* store);
-  // Answers what is queued, then joins.
-  ~Freshness();
+  // Answers what is queued.
+  ~Freshness() = default;
   Freshness(const Freshness&) = delete;
   Freshness& operator=(const Freshness&) = delete;
 
-  // `done` runs on this object's thread. Any thread may call; bounded by the callers' admission.
+  // `done` runs on the thread that asks the store. Any thread may call; bounded by the callers'
+  // admission.
   void Check(std::shared_ptr<CachedSession> session, Done done) MEMORYD_EXCLUDES(mutex_);
 
  private:
@@ -39,15 +40,14 @@ class Freshness {
     Done done;
   };
 
-  void Run() MEMORYD_EXCLUDES(mutex_);
+  // Until nothing is queued.
+  void AnswerQueued() MEMORYD_EXCLUDES(mutex_);
   void Answer(std::vector<Question>& questions);
 
   Store* const store_;
   Mutex mutex_;
-  CondVar wake_;
   std::vector<Question> queue_ MEMORYD_GUARDED_BY(mutex_);
-  bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  SerialWorker worker_{[this] { AnswerQueued(); }};
 };
 
 }  // namespace memoryd

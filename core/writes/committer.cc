@@ -20,6 +20,7 @@
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
 #include "core/calls/tenant_queue.h"
+#include "core/calls/wake_scope.h"
 #include "core/model/job.h"
 #include "core/sessions/session_cache.h"
 #include "core/sessions/session_errors.h"
@@ -54,16 +55,7 @@ std::string FieldOfIds(const IncomingItems& items) {
 
 }  // namespace
 
-Committer::Committer(Options options) : options_(std::move(options)), thread_([this] { Run(); }) {}
-
-Committer::~Committer() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.NotifyAll();
-  thread_.join();
-}
+Committer::Committer(Options options) : options_(std::move(options)) {}
 
 void Committer::Enqueue(std::shared_ptr<Write> write) {
   ReachFailpoint("write_queued");
@@ -76,7 +68,7 @@ void Committer::Enqueue(std::shared_ptr<Write> write) {
     queue_.Push(tenant, std::move(write));
     writes_.fetch_add(1, std::memory_order_relaxed);
   }
-  if (was_empty) wake_.NotifyOne();
+  if (was_empty) worker_.Wake();
 }
 
 std::chrono::nanoseconds Committer::ExpectedWait(std::string_view tenant) {
@@ -88,12 +80,11 @@ std::chrono::nanoseconds Committer::ExpectedWait(std::string_view tenant) {
   return pace_.Expected(under_way + std::min((own + 1) * tenants, queue_.size()));
 }
 
-void Committer::Run() {
+void Committer::CommitQueued() {
   for (;;) {
     std::vector<Group> batch;
     {
       MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
       if (queue_.empty()) return;
       batch = TakeBatch();
     }
@@ -200,6 +191,7 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
     }
     return;
   }
+  const WakeScope replies(AtEndOfBatch());
   for (std::size_t i = 0; i < changed.size(); ++i) {
     try {
       Conclude(*changed[i], results[i]);
@@ -208,6 +200,11 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
     }
     EndCommit(*changed[i]->session);
   }
+}
+
+WakeScope::AtEnd Committer::AtEndOfBatch() {
+  MutexLock lock(mutex_);
+  return queue_.empty() ? WakeScope::AtEnd::kVisit : WakeScope::AtEnd::kWakeUp;
 }
 
 void Committer::EndCommit(CachedSession& session) {
@@ -344,6 +341,7 @@ void Committer::Decide(Group& group, const std::shared_ptr<Write>& write, Undeci
 }
 
 void Committer::HandOn(Undecided undecided) {
+  const WakeScope replies;
   for (Undecided::Decided& decided : undecided.to_answer) {
     decided.write->Finish(std::move(decided.decision).Answer());
   }

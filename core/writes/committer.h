@@ -9,14 +9,15 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "core/base/mutex.h"
 #include "core/base/random_source.h"
 #include "core/base/wall_clock.h"
 #include "core/calls/engine_stats.h"
+#include "core/calls/serial_worker.h"
 #include "core/calls/tenant_queue.h"
+#include "core/calls/wake_scope.h"
 #include "core/sessions/session_cache.h"
 #include "core/sessions/session_usage.h"
 #include "core/storage/store.h"
@@ -47,9 +48,10 @@ class UndecidedWrites {
                       std::optional<SessionDraft::Decision> otherwise) = 0;
 };
 
-// A thread that owns a share of the sessions. While a batch is on its way to the store the next one
-// gathers, so the batches grow with the load. A session has at most one commit in flight. Tenants
-// share the batches by the bytes that they write, so nobody waits behind all that another sent.
+// Owns a share of the sessions, and commits one batch at a time: on the thread of a lone call, else
+// on one of its own (SerialWorker). While a batch is on its way to the store the next one gathers,
+// so the batches grow with the load. A session has at most one commit in flight. Tenants share the
+// batches by the bytes that they write, so nobody waits behind all that another sent.
 class Committer {
  public:
   struct Options {
@@ -72,8 +74,8 @@ class Committer {
   };
 
   explicit Committer(Options options);
-  // Commits what is queued, then joins.
-  ~Committer();
+  // Commits what is queued.
+  ~Committer() = default;
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
@@ -117,13 +119,16 @@ class Committer {
     std::vector<std::shared_ptr<Write>> to_count;
   };
 
-  void Run() MEMORYD_EXCLUDES(mutex_);
+  // Until nothing is queued.
+  void CommitQueued() MEMORYD_EXCLUDES(mutex_);
   std::vector<Group> TakeBatch() MEMORYD_REQUIRES(mutex_);
   void CommitBatch(std::vector<Group>& groups);
   void DraftGroup(Group& group);
   // Decides on one write of the group, under its session's mutex.
   void Decide(Group& group, const std::shared_ptr<Write>& write, Undecided& undecided);
   void HandOn(Undecided undecided);
+  // Who sends a batch's replies: this thread, unless the next batch waits for it.
+  WakeScope::AtEnd AtEndOfBatch() MEMORYD_EXCLUDES(mutex_);
   // Adds the write to the group's draft, unless its tenant has no room for it.
   SessionDraft::Decision Add(Group& group, Write& write);
   void SettleUsage(Group& group, CommitOutcome outcome);
@@ -145,11 +150,9 @@ class Committer {
   CommitPace pace_;
   std::atomic<std::size_t> writes_{0};  // Queued, or in the batch that is under way.
   Mutex mutex_;
-  CondVar wake_;
   // Its costs are bytes.
   TenantQueue<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);
-  bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  SerialWorker worker_{[this] { CommitQueued(); }};
 };
 
 }  // namespace memoryd

@@ -27,7 +27,7 @@
 
 namespace memoryd {
 
-// What the connection of a call does for it. On the loop's thread.
+// What the connection of a call does for it. With the loop's turn.
 class ConnectCarrier {
  public:
   virtual ~ConnectCarrier() = default;
@@ -87,7 +87,7 @@ class ConnectCall final : public LoopCall {
   void AddTrailer(std::string name, std::string value);
   void Finish(const RpcStatus& status, std::string_view request_id);
 
-  // The connection calls these, on the loop's thread.
+  // The connection calls these, with the loop's turn.
   void Start();
   void TakeBody(std::string_view bytes);
   // All of the body that was read has been taken, and it goes on. Apart from TakeBody(): an answer

@@ -18,7 +18,7 @@
 
 namespace memoryd {
 
-// Made, used and destroyed on the thread of its loop. What an exception meets in any of these ends
+// Made, used and destroyed with the turn of its loop. What an exception meets in any of these ends
 // the connection and nothing else.
 class Connection {
  public:

@@ -6,8 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
+#include "core/calls/call_thread.h"
+#include "core/calls/wake_scope.h"
 
 namespace memoryd {
 namespace {
@@ -23,66 +26,106 @@ EventLoop::~EventLoop() { Stop(); }
 
 void EventLoop::Start() {
   WaitForTick();
-  thread_ = std::thread([this] {
-    id_.store(std::this_thread::get_id());
-    Run();
-  });
+  for (std::thread& thread : threads_) thread = std::thread([this] { Serve(); });
 }
 
-void EventLoop::Run() {
+// ---- who polls ----
+
+void EventLoop::Serve() {
+  while (TakePolling()) {
+    Task own = Poll();
+    LeavePolling(/*at_end=*/own == nullptr);
+    if (own != nullptr) Guarded(own);
+  }
+}
+
+bool EventLoop::TakePolling() {
+  MutexLock lock(roles_);
+  ++standing_by_;
+  while (polled_ && !ended_) polling_is_free_.Wait(roles_);
+  --standing_by_;
+  polled_ = true;
+  return !ended_;
+}
+
+void EventLoop::LeavePolling(bool at_end) {
+  {
+    MutexLock lock(roles_);
+    polled_ = false;
+    ended_ = at_end;
+  }
+  polling_is_free_.NotifyOne();
+}
+
+EventLoop::Task EventLoop::Poll() {
   for (;;) {
     try {
-      if (!ticking_ && !ending_) WaitForTick();
-      context_.run();
-      return;
+      while (context_.run_one() > 0) {
+        if (own_ != nullptr) return std::exchange(own_, nullptr);
+      }
+      return nullptr;
     } catch (...) {
       Increment(exceptions_);
+      Handle([this] {
+        if (!ticking_ && !ending_) WaitForTick();
+      });
     }
   }
 }
 
+bool EventLoop::Accept(CallThread::Task& task) {
+  if (own_ != nullptr) return false;
+  {
+    MutexLock lock(roles_);
+    if (standing_by_ == 0) return false;
+  }
+  own_ = std::move(task);
+  return true;
+}
+
 void EventLoop::Stop() {
-  if (!thread_.joinable()) return;
+  if (!threads_[0].joinable()) return;
   // Without the timer the loop ends when nothing of its connections waits any more, so that what
   // their waits refer to is released.
   Post([this] {
     ending_ = true;
     timer_.cancel();
   });
-  thread_.join();
+  for (std::thread& thread : threads_) thread.join();
   std::vector<Task> dropped;
   MutexLock lock(mutex_);
   stopped_ = true;
   tasks_.swap(dropped);
 }
 
-void EventLoop::Post(Task task) {
-  bool idle = false;
+// ---- whose turn it is ----
+
+void EventLoop::Handle(absl::FunctionRef<void()> event) {
   {
-    MutexLock lock(mutex_);
-    if (stopped_) return;
-    idle = tasks_.empty();
-    tasks_.push_back(std::move(task));
+    const CallThread::Scope scope(this);
+    MutexLock lock(turn_);
+    with_turn_ = this;
+    Guarded(event);
+    EndTurn();
+    with_turn_ = nullptr;
   }
-  // Else it has been woken already, and not yet looked.
-  if (!idle) return;
-  try {
-    boost::asio::post(context_, [this] { RunTasks(); });
-  } catch (...) {
-    // There is no memory to wake the loop with. The task is queued, and runs with the next tick.
-    Increment(exceptions_);
-  }
+  WakeUp();
 }
 
-void EventLoop::Guarded(Task& task) {
-  try {
-    task();
-  } catch (...) {
-    Increment(exceptions_);
+void EventLoop::Visit() {
+  // Who has the turn looks for tasks after it.
+  if (!turn_.TryLock()) return;
+  {
+    const CallThread::Scope scope(nullptr);
+    with_turn_ = this;
+    EndTurn();
+    with_turn_ = nullptr;
   }
+  turn_.Unlock();
+  WakeUp();
 }
 
-void EventLoop::RunTasks() {
+void EventLoop::EndTurn() {
   {
     MutexLock lock(mutex_);
     running_.swap(tasks_);
@@ -92,14 +135,57 @@ void EventLoop::RunTasks() {
   Guarded(after_);
 }
 
+void EventLoop::Post(Task task) {
+  {
+    MutexLock lock(mutex_);
+    if (stopped_) return;
+    tasks_.push_back(std::move(task));
+  }
+  // Who has the turn looks for tasks after it.
+  if (HasTurn()) return;
+  try {
+    if (WakeScope::IsOpen()) {
+      WakeScope::Add(shared_from_this());
+      return;
+    }
+  } catch (...) {
+    // There is no memory to remember it with, so now.
+    Increment(exceptions_);
+  }
+  WakeUp();
+}
+
+void EventLoop::WakeUp() {
+  {
+    MutexLock lock(mutex_);
+    if (tasks_.empty() || woken_) return;
+    woken_ = true;
+  }
+  try {
+    boost::asio::post(context_, [this] {
+      {
+        MutexLock lock(mutex_);
+        woken_ = false;
+      }
+      Handle([] {});
+    });
+  } catch (...) {
+    // There is no memory to wake the loop with. The tasks are queued, and run with the next tick.
+    Increment(exceptions_);
+    MutexLock lock(mutex_);
+    woken_ = false;
+  }
+}
+
 void EventLoop::WaitForTick() {
   timer_.expires_after(kTick);
   timer_.async_wait([this](const boost::system::error_code& error) {
-    ticking_ = false;
-    if (error || ending_) return;
-    Guarded(on_tick_);
-    RunTasks();
-    if (!ending_) WaitForTick();
+    Handle([this, &error] {
+      ticking_ = false;
+      if (error || ending_) return;
+      Guarded(on_tick_);
+      WaitForTick();
+    });
   });
   ticking_ = true;
 }

@@ -36,7 +36,7 @@ class Http2Call final : public LoopCall {
   void SendLast(std::string message, MemoryBudget::Hold hold) override;
   void Finish(const absl::Status& status, std::string_view request_id) override;
 
-  // The connection calls these, on the loop's thread.
+  // The connection calls these, with the loop's turn.
   void TakeHeader(std::string_view name, std::string_view value);
   void TakeInvalidHeader(std::string_view name, std::size_t value_bytes);
   // All headers have come.

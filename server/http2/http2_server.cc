@@ -126,7 +126,7 @@ class PeerAddresses {
 // The connections of one loop.
 class Shard final : public ConnectionOwner {
  public:
-  // `make` outlives it. `on_tick` runs once a second on the loop's thread.
+  // `make` outlives it. `on_tick` runs once a second, with the loop's turn.
   Shard(const Http2Environment& environment, const ConnectionMaker* make, PeerAddresses* peers,
         EventLoop::Task on_tick)
       : environment_(environment),
@@ -324,14 +324,15 @@ class Server final : public Http2Server {
   void WaitForCallers(Acceptor& acceptor) {
     acceptor.waits.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                               [this, &acceptor](const boost::system::error_code& error) {
-                                if (error || acceptors_.empty()) return;
-                                acceptor.waiting = false;
-                                if (AcceptSome(acceptor)) {
-                                  WaitForCallers(acceptor);
-                                } else {
-                                  WaitForRoom(acceptor);
-                                }
-                                shards_[0]->loop().Handled();
+                                shards_[0]->loop().Handle([this, &acceptor, &error] {
+                                  if (error || acceptors_.empty()) return;
+                                  acceptor.waiting = false;
+                                  if (AcceptSome(acceptor)) {
+                                    WaitForCallers(acceptor);
+                                  } else {
+                                    WaitForRoom(acceptor);
+                                  }
+                                });
                               });
     acceptor.waiting = true;
   }
@@ -339,9 +340,11 @@ class Server final : public Http2Server {
   void WaitForRoom(Acceptor& acceptor) {
     acceptor.again.expires_after(kAcceptAgain);
     acceptor.again.async_wait([this, &acceptor](const boost::system::error_code& error) {
-      if (error || acceptors_.empty()) return;
-      acceptor.waiting = false;
-      WaitForCallers(acceptor);
+      shards_[0]->loop().Handle([this, &acceptor, &error] {
+        if (error || acceptors_.empty()) return;
+        acceptor.waiting = false;
+        WaitForCallers(acceptor);
+      });
     });
     acceptor.waiting = true;
   }
@@ -434,7 +437,7 @@ class Server final : public Http2Server {
   std::optional<TlsHandshakes> tls_;
   std::vector<ListeningSocket> sockets_;
   std::vector<std::unique_ptr<Shard>> shards_;
-  // Of the first loop's thread, once that runs.
+  // With the turn of the first loop, once that runs.
   std::vector<std::unique_ptr<Acceptor>> acceptors_;
   std::size_t next_ = 0;
   bool lacks_room_ = false;

@@ -36,6 +36,7 @@
 #include "server/http2/http2_stats.h"
 #include "server/rpc/parse_request.h"
 #include "server/wire/rpc_call.h"
+#include "tests/support/held_call_thread.h"
 
 // ThreadSanitizer has these operators too, and they can't be linked beside its own.
 #ifndef MEMORYD_THREAD_SANITIZER
@@ -674,13 +675,14 @@ TEST_F(Http2ServerTest, MemoryThatRunsOutEndsAConnectionAndNothingElse) {
   std::atomic<int> armed{0};
   Counter thrown{0};
   Executor others(1, 16, &thrown);
+  HeldCallThread nobody(0);  // So that it is always the same thread that polls.
   // The `next` allocation of the loop's thread fails from here on: in this call, whose answer
   // comes from another thread, or in the connection and call that follow.
   methods_.Add("/x/RunOut", [&](RpcCallPtr rpc) {
     all_passed = failing_allocation > 0;
     failing_allocation = all_passed ? 0 : ++next;
     ++armed;
-    others.Submit("tenant", [rpc] { rpc->SendLast("armed", {}); });
+    nobody.Take([&] { others.Submit("tenant", [rpc] { rpc->SendLast("armed", {}); }); });
   });
   // Without protobuf, which loses memory when it can't have more.
   methods_.Add("/x/Reply", [](RpcCallPtr rpc) {

@@ -21,11 +21,11 @@
 
 namespace memoryd {
 
-// The base of Http2Call and ConnectCall. A call belongs to the thread of one EventLoop. Any thread
-// may call the methods of RpcCall. Those that change the call run on the loop's thread: at once, or
-// as a task that is posted there. The handler hears of events on the loop's thread, except for
-// large messages, which an executor delivers. An exception in the call or its handler ends the call
-// with an error.
+// The base of Http2Call and ConnectCall. A call belongs to whoever has the turn of its EventLoop.
+// Any thread may call the methods of RpcCall. Those that change the call run with the turn: at
+// once, or as a task that is posted to the loop. The handler hears of events with the turn, except
+// for large messages, which an executor delivers. An exception in the call or its handler ends the
+// call with an error.
 class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -47,16 +47,16 @@ class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
            std::shared_ptr<const std::vector<std::string>> certificate_names);
   ~LoopCall() override;
 
-  // Read() and Cancel(), on the loop's thread.
+  // Read() and Cancel(), with the turn.
   virtual void DoRead() = 0;
   virtual void DoCancel() = 0;
-  // Runs a task that another thread has posted. On the loop's thread.
+  // Runs a task that another thread has posted. With the turn.
   virtual void RunTask(absl::FunctionRef<void()> task) { Guarded(task); }
 
-  // Runs `function` on the loop's thread: now if this is that thread, otherwise as a task.
+  // Runs `function` with the turn: now if this thread has it, otherwise as a task.
   template <typename Function>
   void InLoop(Function function) {
-    if (loop_->IsThisThread()) {
+    if (loop_->HasTurn()) {
       function();
     } else {
       loop_->Post([self = shared_from_this(), function = std::move(function)]() mutable {
@@ -74,7 +74,7 @@ class LoopCall : public RpcCall, public std::enable_shared_from_this<LoopCall> {
       Finish(CaughtException(), {});
     }
   }
-  // Calls event(*handler), unless `handler` is null. On the loop's thread.
+  // Calls event(*handler), unless `handler` is null. With the turn.
   template <typename Event>
   void Tell(std::shared_ptr<RpcHandler> handler, const Event& event) {
     if (handler != nullptr) Guarded([&handler, &event] { event(*handler); });

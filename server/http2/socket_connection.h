@@ -20,7 +20,7 @@ namespace memoryd {
 // exception in one of its events closes this connection alone. The derived class speaks the
 // protocol in its overrides, which are called while the socket is open.
 //
-// Like every Connection, it is used only on the thread of its loop.
+// Like every Connection, it is used only with the turn of its loop.
 class SocketConnection : public Connection, public std::enable_shared_from_this<SocketConnection> {
  public:
   SocketConnection(const SocketConnection&) = delete;

@@ -9,7 +9,7 @@
 
 namespace memoryd {
 
-// On the loop's thread. A wait lasts as long as what its event holds, which has to keep this alive.
+// With the loop's turn. A wait lasts as long as what its event holds, which has to keep this alive.
 class SocketWaits {
  public:
   // `loop` outlives it.
@@ -42,10 +42,12 @@ class SocketWaits {
     waits = true;
     descriptor_.async_wait(type, [this, &waits, event = std::move(event)](
                                      const boost::system::error_code& error) mutable {
-      waits = false;
-      if (error) return;
-      event();
-      loop_.Handled();
+      loop_.Handle([&waits, &event, &error] {
+        // Released with the turn, too.
+        Event mine = std::move(event);
+        waits = false;
+        if (!error) mine();
+      });
     });
   }
 

@@ -19,6 +19,7 @@
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
 #include "core/calls/tenant_queue.h"
+#include "core/calls/wake_scope.h"
 #include "core/sessions/session_errors.h"
 #include "core/storage/item_batch.h"
 #include "core/writes/items/item_call.h"
@@ -57,17 +58,7 @@ class Keys {
 
 }  // namespace
 
-ItemCommitter::ItemCommitter(Options options)
-    : options_(std::move(options)), thread_([this] { Run(); }) {}
-
-ItemCommitter::~ItemCommitter() {
-  {
-    MutexLock lock(mutex_);
-    stopping_ = true;
-  }
-  wake_.NotifyAll();
-  thread_.join();
-}
+ItemCommitter::ItemCommitter(Options options) : options_(std::move(options)) {}
 
 void ItemCommitter::Enqueue(std::shared_ptr<ItemCall> call) {
   ReachFailpoint("write_queued");
@@ -79,7 +70,7 @@ void ItemCommitter::Enqueue(std::shared_ptr<ItemCall> call) {
     queue_.Push(tenant, std::move(call));
     calls_.fetch_add(1, std::memory_order_relaxed);
   }
-  if (wakes) wake_.NotifyOne();
+  if (wakes) worker_.Wake();
 }
 
 ItemCommitter::Gathering::Gathering(ItemCommitter& committer) : committer_(committer) {
@@ -95,7 +86,7 @@ ItemCommitter::Gathering::~Gathering() {
     // Those of another thread, too: it may still gather when this one has ended.
     wakes = !committer_.queue_.empty();
   }
-  if (wakes) committer_.wake_.NotifyOne();
+  if (wakes) committer_.worker_.Wake();
 }
 
 std::chrono::nanoseconds ItemCommitter::ExpectedWait(std::string_view tenant) {
@@ -107,12 +98,11 @@ std::chrono::nanoseconds ItemCommitter::ExpectedWait(std::string_view tenant) {
   return pace_.Expected(under_way + std::min((own + 1) * tenants, queue_.size()));
 }
 
-void ItemCommitter::Run() {
+void ItemCommitter::CommitQueued() {
   for (;;) {
     Calls taken;
     {
       MutexLock lock(mutex_);
-      while (queue_.empty() && !stopping_) wake_.Wait(mutex_);
       if (queue_.empty()) return;
       taken = Take();
     }
@@ -169,6 +159,7 @@ void ItemCommitter::Commit(const Calls& taken) {
     const std::vector<ItemBatchResult> results = options_.store->WriteItems(batches, now_us);
     pace_.Observe(batches.size(), std::chrono::steady_clock::now() - begin);
     ReachFailpoint("commit_answered");
+    const WakeScope replies(AtEndOfBatch());
     for (; concluded < begun.size(); ++concluded) {
       begun[concluded]->batch = std::move(batches[concluded]);
       Conclude(begun[concluded], results[concluded], now_us);
@@ -182,6 +173,11 @@ void ItemCommitter::Commit(const Calls& taken) {
     // Those that were not reached, if any: their places would never come free.
     for (const auto& call : taken) call->Finish(status);
   }
+}
+
+WakeScope::AtEnd ItemCommitter::AtEndOfBatch() {
+  MutexLock lock(mutex_);
+  return queue_.empty() ? WakeScope::AtEnd::kVisit : WakeScope::AtEnd::kWakeUp;
 }
 
 void ItemCommitter::Conclude(const std::shared_ptr<ItemCall>& call, const ItemBatchResult& result,

@@ -8,13 +8,14 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "core/base/mutex.h"
 #include "core/base/wall_clock.h"
 #include "core/calls/engine_stats.h"
+#include "core/calls/serial_worker.h"
 #include "core/calls/tenant_queue.h"
+#include "core/calls/wake_scope.h"
 #include "core/storage/item_store.h"
 #include "core/writes/commit_pace.h"
 #include "core/writes/items/item_call.h"
@@ -29,9 +30,10 @@ class RecordedItems {
   virtual void LookUp(std::shared_ptr<ItemCall> call) = 0;
 };
 
-// A thread that owns a share of the tenants. While some calls are on their way to the store the
-// next ones gather, so what is written together grows with the load. Tenants share it by the bytes
-// that they write. Of two calls that write one key the earlier one is committed before the later.
+// Owns a share of the tenants, and commits one batch at a time: on the thread of a lone call, else
+// on one of its own (SerialWorker). While some calls are on their way to the store the next ones
+// gather, so what is written together grows with the load. Tenants share it by the bytes that they
+// write. Of two calls that write one key the earlier one is committed before the later.
 class ItemCommitter {
  public:
   // What is pointed to outlives the committer.
@@ -43,8 +45,8 @@ class ItemCommitter {
   };
 
   explicit ItemCommitter(Options options);
-  // Commits what is queued, then joins.
-  ~ItemCommitter();
+  // Commits what is queued.
+  ~ItemCommitter() = default;
   ItemCommitter(const ItemCommitter&) = delete;
   ItemCommitter& operator=(const ItemCommitter&) = delete;
 
@@ -75,8 +77,11 @@ class ItemCommitter {
  private:
   using Calls = std::vector<std::shared_ptr<ItemCall>>;
 
-  void Run() MEMORYD_EXCLUDES(mutex_);
+  // Until nothing is queued.
+  void CommitQueued() MEMORYD_EXCLUDES(mutex_);
   Calls Take() MEMORYD_REQUIRES(mutex_);
+  // Who sends a batch's replies: this thread, unless the next batch waits for it.
+  WakeScope::AtEnd AtEndOfBatch() MEMORYD_EXCLUDES(mutex_);
   void Commit(const Calls& taken);
   void Conclude(const std::shared_ptr<ItemCall>& call, const ItemBatchResult& result,
                 std::int64_t now_us);
@@ -85,12 +90,10 @@ class ItemCommitter {
   CommitPace pace_;
   std::atomic<std::size_t> calls_{0};  // Queued, or under way.
   Mutex mutex_;
-  CondVar wake_;
   // Its costs are bytes.
   TenantQueue<std::shared_ptr<ItemCall>> queue_ MEMORYD_GUARDED_BY(mutex_);
   std::int64_t gathering_ MEMORYD_GUARDED_BY(mutex_) = 0;
-  bool stopping_ MEMORYD_GUARDED_BY(mutex_) = false;
-  std::thread thread_;
+  SerialWorker worker_{[this] { CommitQueued(); }};
 };
 
 }  // namespace memoryd
