@@ -263,7 +263,7 @@ TEST_F(ConfigTest, ThePrintedConfigurationNamesOriginsAndHidesPasswords) {
   EXPECT_THAT(line->text, HasSubstr("connect_timeout=9"));
   EXPECT_THAT(line->text, HasSubstr("readers: 8  # MEMORYD_READERS\n"));
   EXPECT_THAT(line->text, HasSubstr("# --store\n"));
-  EXPECT_THAT(line->text, HasSubstr("committers: 2  # default\n"));
+  EXPECT_THAT(line->text, HasSubstr("committers: 1  # default\n"));
 }
 
 TEST_F(ConfigTest, WhatIsPrintedReadsBackAsTheSameConfiguration) {

@@ -164,8 +164,10 @@ constexpr std::array kSettings = {
               return {};
             }},
     Setting{"committers", "Threads that commit, and as many connections to the store.",
-            [] { return std::string("2"); },
-            [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); }},
+            [] { return std::string("1"); },
+            [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); },
+            "Two make smaller batches, and so more work of the store. On SQLite more than one only "
+            "get in each other's way."},
     Setting{"readers", "Threads, and connections to the store, that load sessions and read pages.",
             [] { return std::string("4"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},
@@ -329,10 +331,10 @@ constexpr std::array kSettings = {
             },
             "GetServerInfo says it (`limits.item_bytes`)."},
     Setting{"rpc_threads",
-            "Threads that serve connections. 0: half the number of cores, at most 4.",
+            "Threads that serve connections, and as many that stand by. 0: half the number of cores, at most 4.",
             [] { return std::string("0"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 0, 64, c.rpc_threads); },
-            "They parse, check and send, and never wait."},
+            "They parse, check and send. One waits for the store only while another stands in for it."},
     Setting{"max_connections", "The most open connections. Further connections are closed at once.",
             [] { return std::string("4096"); },
             [](Config& c, const std::string& v) {
