@@ -36,6 +36,29 @@ absl::Status CheckSecrecy(const FileContent& content, std::string_view key) {
       fmt::format("{} ({} holds a secret)", std::string(content.secrecy.message()), key));
 }
 
+// Reads what is not one value. False where `name` is no such setting.
+absl::StatusOr<bool> ReadList(const std::string& name, const YAML::Node& list,
+                              const FileContent& content, const std::string& path, Config& config,
+                              std::map<std::string, std::string>& lists) {
+  if (name == kModelsKey) {
+    MEMORYD_ASSIGN_OR_RETURN(config.models, ParseModels(list, path));
+    for (const ModelSettings& model : config.models) {
+      if (MayHoldSecret(model)) MEMORYD_RETURN_IF_ERROR(CheckSecrecy(content, name));
+    }
+    lists[name] = PrintedList(kModelsKey, MaskedModels(list), path);
+    return true;
+  }
+  if (name == kTenantsKey) {
+    MEMORYD_ASSIGN_OR_RETURN(config.tenants.exceptions, ParseTenants(list, path));
+  } else if (name == kTemplatesKey) {
+    MEMORYD_ASSIGN_OR_RETURN(config.template_sources, ParseTemplates(list, path));
+  } else {
+    return false;
+  }
+  lists[name] = PrintedList(name, list, path);
+  return true;
+}
+
 }  // namespace
 
 absl::Status ReadConfigFile(const std::string& path, std::vector<SettingValue>& values,
@@ -53,24 +76,9 @@ absl::Status ReadConfigFile(const std::string& path, std::vector<SettingValue>& 
       if (!names.insert(name).second) {
         return InvalidSetting(fmt::format("{}: {}: is given twice", path, name));
       }
-      if (name == kModelsKey) {
-        MEMORYD_ASSIGN_OR_RETURN(config.models, ParseModels(entry.second, path));
-        for (const ModelSettings& model : config.models) {
-          if (MayHoldSecret(model)) MEMORYD_RETURN_IF_ERROR(CheckSecrecy(*content, name));
-        }
-        lists[name] = PrintedList(kModelsKey, MaskedModels(entry.second), path);
-        continue;
-      }
-      if (name == kTenantsKey) {
-        MEMORYD_ASSIGN_OR_RETURN(config.tenants.exceptions, ParseTenants(entry.second, path));
-        lists[name] = PrintedList(kTenantsKey, entry.second, path);
-        continue;
-      }
-      if (name == kTemplatesKey) {
-        MEMORYD_ASSIGN_OR_RETURN(config.template_sources, ParseTemplates(entry.second, path));
-        lists[name] = PrintedList(kTemplatesKey, entry.second, path);
-        continue;
-      }
+      MEMORYD_ASSIGN_OR_RETURN(const bool is_list,
+                               ReadList(name, entry.second, *content, path, config, lists));
+      if (is_list) continue;
       const auto setting = std::ranges::find(table, name, &Setting::name);
       if (setting == table.end()) {
         return InvalidSetting(fmt::format("{}: unknown key {}", path, name));

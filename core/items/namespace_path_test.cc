@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 
 using Names = std::vector<std::string>;
 
@@ -64,10 +63,7 @@ TEST(NamespacePathTest, NamesTheMessageThatItStandsIn) {
 }
 
 TEST(NamespacePathTest, RefusesAStoredPathThatNoneCanHave) {
-  for (const char* stored : {"", "a",
-                             "a\x01"
-                             "b",
-                             "\x01", "a\x01\x01"}) {
+  for (const char* stored : {"", "a", "a\001b", "\001", "a\001\001"}) {
     EXPECT_EQ(NamespacePath::FromStored(stored).status().code(), absl::StatusCode::kDataLoss)
         << stored;
   }

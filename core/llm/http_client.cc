@@ -384,6 +384,7 @@ void HttpClient::Loop() {
   for (;;) {
     // Each ends in a timer of Post(), or here.
     std::vector<Transfer*> open;
+    open.reserve(transfers_.size());
     for (const auto& [address, transfer] : transfers_) open.push_back(transfer.get());
     RunTimers();
     for (Transfer* const transfer : open) {

@@ -40,7 +40,6 @@ namespace memoryd {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Gt;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;

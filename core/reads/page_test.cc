@@ -32,7 +32,6 @@
 namespace memoryd {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 const SessionKey kKey{"tenant", "session"};

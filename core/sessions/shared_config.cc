@@ -7,7 +7,6 @@
 #include <string_view>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "core/base/mutex.h"
 #include "core/blocks/block_traits.h"

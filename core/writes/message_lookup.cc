@@ -362,9 +362,9 @@ absl::StatusOr<FoundMessages> FindMessages(Store& store, const BodyReader& bodie
       found.generation = 0;
       return found;
     }
-    const absl::Status status = CheckRolesOfAll(store, bodies, info.row, request);
+    absl::Status status = CheckRolesOfAll(store, bodies, info.row, request);
     if (!status.ok() && !absl::IsPermissionDenied(status)) return status;
-    found.status = status;
+    found.status = std::move(status);
     return found;
   }
   if (!info.exists()) {

@@ -50,6 +50,7 @@ class Arrays {
   }
   std::vector<std::string> Parameters() const {
     std::vector<std::string> parameters;
+    parameters.reserve(columns_.size());
     for (const auto& column : columns_) parameters.push_back(ArrayParameter(column));
     return parameters;
   }

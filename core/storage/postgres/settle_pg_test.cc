@@ -22,7 +22,6 @@ using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::Field;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
 using Fault = TestProxy::Fault;
 
 auto Is(CommitOutcome outcome) { return Field(&CommitResult::outcome, outcome); }

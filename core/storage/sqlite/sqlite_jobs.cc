@@ -151,7 +151,7 @@ absl::StatusOr<bool> HasClaimableJob(Database& db, const ClaimRequest& request) 
 absl::StatusOr<std::vector<Job>> ClaimJobs(Database& db, const ClaimRequest& request) {
   std::vector<Job> jobs;
   if (request.max_jobs <= 0) return jobs;
-  const absl::Status status = InWriteTransaction(db, [&]() -> absl::Status {
+  absl::Status status = InWriteTransaction(db, [&]() -> absl::Status {
     const std::int64_t now_us = NowUs();
     MEMORYD_ASSIGN_OR_RETURN(jobs, Claimable(db, request, now_us, request.max_jobs));
     for (Job& job : jobs) {
