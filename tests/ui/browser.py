@@ -15,16 +15,12 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
-from support.access import METHODS
 from support.waiting import wait_for
-
-OLD = "explain" not in METHODS["Get"].input_type.fields_by_name
-STATUS_OF_OLD = ("status of 400 (Bad Request)", "status of 404 (Not Found)")
 
 # Notes what the page does: answers of its calls, code that ran for a text, breaches of its policy.
 RECORDER = """
 (() => {
-  const seen = window.seen = {ran: [], bodies: [], breaches: [], calls: []};
+  const seen = window.seen = {ran: [], bodies: [], breaches: [], calls: [], keeps: true};
   window.ran = (what) => { seen.ran.push(String(what)); };
   for (const name of ["alert", "confirm", "prompt", "print"]) {
     window[name] = (what) => window.ran(name + " " + what);
@@ -34,6 +30,7 @@ RECORDER = """
     seen.breaches.push(event.violatedDirective + " " + event.blockedURI));
   const real = window.fetch;
   window.fetch = async (...asked) => {
+    if (!seen.keeps) return real(...asked);
     seen.calls.push({url: String(asked[0]), body: asked[1]?.body ?? ""});
     const answer = await real(...asked);
     const copy = answer.clone();
@@ -177,10 +174,8 @@ class Browser:
             raise AssertionError(f"no {text!r} in:\n{self.text()}") from None
 
     def console(self) -> list[str]:
-        """What the console got since the last call. A server without what the page asks for first is
-        asked again without; the browser notes its status."""
-        lines = [f"{entry['level']} {entry['message']}" for entry in self.driver.get_log("browser")]
-        return [line for line in lines if not (OLD and line.endswith(STATUS_OF_OLD))]
+        """What the console got since the last call."""
+        return [f"{entry['level']} {entry['message']}" for entry in self.driver.get_log("browser")]
 
     def seen(self, what: str) -> list[Any]:
         return self.script("return window.seen[arguments[0]]", what)

@@ -56,6 +56,8 @@ def long(tmp_path_factory, request):
 def opened(browser, long):
     browser.look(WIDE, "light")
     browser.open(long.http)
+    # Else the recorder would keep all that the page drops.
+    browser.script("window.seen.keeps = false")
     yield browser
 
 
@@ -118,7 +120,7 @@ def test_a_search_among_many_sessions(opened, long, capsys):
         begun = time.monotonic()
         opened.go(place("sessions", prefix=name[:14]))
         found.append(time.monotonic() - begun)
-        assert opened.has(name) or "too old" in opened.text()
+        assert opened.has(name)
     middle, late = statistics.median(found) * 1000, statistics.quantiles(found, n=20)[-1] * 1000
     told(capsys, f"a search among {long.sessions} sessions: median {middle:.0f} ms, 95th percentile "
                  f"{late:.0f} ms, the driver's own included")

@@ -160,41 +160,6 @@ export async function* stream(method, request, options = {}) {
   }
 }
 
-/** Fields and methods that this server was found not to have. @type {Set<string>} */
-const absent = new Set();
-
-/**
- * As `call`, with fields that an older server does not know. Those it refuses are left out, and stay
- * left out. `lacks` says afterwards which.
- * @param {string} method @param {Record<string, any>} request @param {Record<string, any>} newer
- * @param {{signal?: AbortSignal}} [options]
- */
-export async function callNewer(method, request, newer, options = {}) {
-  for (;;) {
-    const known = Object.entries(newer).filter(([field]) => !lacks(`${method}.${field}`));
-    try {
-      return await call(method, { ...request, ...Object.fromEntries(known) }, options);
-    } catch (error) {
-      const refused =
-        error instanceof CallError &&
-        error.reason === "MALFORMED_JSON" &&
-        known.find(([field]) => error.message.includes(`${field}:`) || error.message.includes(`"${field}"`));
-      if (!refused) throw error;
-      absent.add(`${method}.${refused[0]}`);
-    }
-  }
-}
-
-/** Notes that the server has no such method or field. @param {string} name */
-export function noteAbsent(name) {
-  absent.add(name);
-}
-
-/** @param {string} name such as "MemoryService/Get.explain" or "MemoryService/WatchSession" */
-export function lacks(name) {
-  return absent.has(name);
-}
-
 /** A request_id of its own for each write that a person starts. */
 export function requestId() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));

@@ -1,6 +1,6 @@
 // @ts-check
-// Tells when a session changes: by WatchSession, or by asking where the server does not stream changes.
-import { CallError, call, lacks, noteAbsent, stream } from "./api.js";
+// Tells when a session changes: by WatchSession, or by asking where the tenant watches too many already.
+import { CallError, call, stream } from "./api.js";
 
 const METHOD = "SessionService/WatchSession";
 const ASK_MS = 2_000;
@@ -37,6 +37,7 @@ export function changesOf(event) {
 export async function follow(id, revision, { changed, state, gone, signal }) {
   let known = revision;
   let wait = 500;
+  let mayWatch = true;
   const take = async (/** @type {any} */ event) => {
     wait = 500;
     known = String(event.revision ?? known);
@@ -44,7 +45,7 @@ export async function follow(id, revision, { changed, state, gone, signal }) {
   };
   while (!signal.aborted) {
     try {
-      if (lacks(METHOD)) {
+      if (!mayWatch) {
         state("asks");
         await take(await asked(id, known, signal));
         await pause(ASK_MS, signal);
@@ -62,8 +63,8 @@ export async function follow(id, revision, { changed, state, gone, signal }) {
       if (signal.aborted) return;
       if (!(error instanceof CallError)) throw error;
       // The tenant may watch so many sessions at a time.
-      if (error.reason === "METHOD_UNKNOWN" || error.reason === "TENANT_WATCHES") {
-        noteAbsent(METHOD);
+      if (error.reason === "TENANT_WATCHES") {
+        mayWatch = false;
         continue;
       }
       if (FINAL.has(error.code)) {

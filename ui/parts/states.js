@@ -77,11 +77,6 @@ function askForToken() {
   window.dispatchEvent(new CustomEvent("memoryd:token"));
 }
 
-/** What the server of an older version cannot do. @param {string} what */
-export function notHere(what) {
-  return h("p.note", null, `This server is too old for ${what}.`);
-}
-
 /**
  * A place that shows what `load` gives, and its errors. Loads at once; the function in the result
  * loads again.

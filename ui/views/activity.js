@@ -33,7 +33,7 @@ export function activityTab({ id, session, signal, refresh }) {
         state === "away"
           ? "The server does not answer. This goes on when it is back."
           : state === "asks"
-            ? "Live, by asking every two seconds: the server streams no changes here."
+            ? "Live, by asking every two seconds: the tenant watches as many sessions as it may."
             : "Live: what changes appears at the top.",
       ),
     gone: (error) => fill(status, failure(error)),

@@ -1,16 +1,15 @@
 // @ts-check
 // What a model would be given now: by Get, and by UpdateContext for a question, beside each other.
 import { fill, h, said } from "../lib/dom.js";
-import { call, callNewer, lacks } from "../lib/api.js";
+import { call } from "../lib/api.js";
 import { count, counted, number } from "../lib/format.js";
 import { link } from "../lib/router.js";
 import { bar } from "../parts/bar.js";
-import { empty, failure, loaded, loading, notHere } from "../parts/states.js";
+import { empty, failure, loaded, loading } from "../parts/states.js";
 import { messageNode } from "../parts/message.js";
 import { steps } from "../parts/steps.js";
 import { contentNode } from "./contents.js";
 
-const GET = "MemoryService/Get";
 const FIRST_MESSAGES = 50;
 
 /** @param {import("./session.js").TabContext} context */
@@ -76,32 +75,20 @@ const LEFT_OUT = {
 
 /** @param {string} id @param {any} session @param {AbortSignal} signal */
 async function showGet(id, session, signal) {
-  const reply = await callNewer(GET, { sessionId: id }, { explain: true }, { signal });
+  const reply = await call("MemoryService/Get", { sessionId: id, explain: true }, { signal });
   const messages = reply.messages ?? [];
-  const why = reply.explanation;
+  const why = reply.explanation ?? {};
   return h(
     "div.stack",
     null,
     budget(reply, session),
-    lacks(`${GET}.explain`) && notHere("the tokens of each block, and why a message was cut"),
     number(reply.overLimitTokens) > 0 &&
       h(
         "p.note.warn",
         null,
         `${counted(reply.overLimitTokens, "token")} over the limit: pinned messages and the newest turn are always shown.`,
       ),
-    !why &&
-      (reply.missingBlocks ?? []).map((/** @type {any} */ one) =>
-        h(
-          "p.note.warn",
-          null,
-          "Block ",
-          h("b", null, said(one.block)),
-          " is missing: ",
-          h("code", null, one.reason),
-        ),
-      ),
-    why && leftOut(why, id),
+    leftOut(why, id),
     messages.length === 0
       ? empty("Nothing.", "A model would be given no message and no memory.")
       : steps(
@@ -124,12 +111,11 @@ function insertedNote(message) {
 function budget(reply, session) {
   const limit = number(reply.limit || session.config?.tokenLimit);
   const total = number(reply.tokenCount);
-  const segments = reply.explanation ? explained(reply.explanation, reply) : guessed(reply, total);
   return h(
     "div",
     null,
     h("p.big", null, h("b", null, count(total)), ` of ${count(limit)} tokens`),
-    bar(segments, limit, "Tokens of the context", "tokens"),
+    bar(explained(reply.explanation ?? {}, reply), limit, "Tokens of the context", "tokens"),
   );
 }
 
@@ -174,31 +160,6 @@ function outcomeOf(block) {
     default:
       return { note: number(block.priority) === 0 ? "whole; never cut" : "whole" };
   }
-}
-
-/** Of a server that explains nothing. @param {any} reply @param {number} total @returns {import("../parts/bar.js").Segment[]} */
-function guessed(reply, total) {
-  const messages = (reply.messages ?? []).filter((/** @type {any} */ one) => one.messageId);
-  const own = messages.reduce(
-    (/** @type {number} */ sum, /** @type {any} */ message) => sum + number(message.tokenCount),
-    0,
-  );
-  return [
-    {
-      name: "blocks",
-      value: Math.max(0, total - own),
-      note: (reply.blocksUsed ?? []).length
-        ? ["from ", said(reply.blocksUsed.join(", "))]
-        : "none has a text",
-    },
-    ...(reply.blocksDropped ?? []).map((/** @type {string} */ name) => ({
-      name,
-      value: 0,
-      cut: true,
-      note: "left out to keep the limit",
-    })),
-    { name: "messages", value: own, note: counted(messages.length, "message") },
-  ];
 }
 
 /** What is not shown, and why. @param {any} why @param {string} id */

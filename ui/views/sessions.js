@@ -1,14 +1,13 @@
 // @ts-check
 // All sessions: by the beginning of their id, or of one subject.
 import { debounced, fill, h, icon, said } from "../lib/dom.js";
-import { callNewer, lacks } from "../lib/api.js";
+import { call } from "../lib/api.js";
 import { bytes, count, number, when } from "../lib/format.js";
 import { go, link, note } from "../lib/router.js";
 import { ownSubject } from "../lib/caller.js";
-import { command, empty, failure, loading, notHere } from "../parts/states.js";
+import { command, empty, failure, loading } from "../parts/states.js";
 
 const PAGE = 50;
-const METHOD = "SessionService/ListSessions";
 
 /** @param {import("../lib/router.js").Place} place @param {AbortSignal} signal */
 export function sessionsView(place, signal) {
@@ -88,26 +87,19 @@ async function showSessions(list, prefix, subject, signal) {
   );
 
   const read = async () => {
-    const reply = await callNewer(
-      METHOD,
-      { pageSize: PAGE, pageToken, subject },
-      {
-        ...(prefix ? { idPrefix: prefix } : {}),
-        // All sessions of a subject can be sorted; those of a tenant are too many.
-        ...(subject ? { order: "SESSION_ORDER_LAST_CHANGE" } : {}),
-      },
+    // All sessions of a subject can be sorted; those of a tenant are too many.
+    const order = subject ? { order: "SESSION_ORDER_LAST_CHANGE" } : {};
+    const reply = await call(
+      "SessionService/ListSessions",
+      { pageSize: PAGE, pageToken, subject, idPrefix: prefix, ...order },
       { signal },
     );
     pageToken = reply.nextPageToken ?? "";
-    const all = reply.sessions ?? [];
-    // An older server lists all: those of this page that fit are shown.
-    const fitting = all.filter((/** @type {any} */ session) => (session.sessionId ?? "").startsWith(prefix));
-    shown += fitting.length;
-    rows.append(...fitting.map(row));
-    const isOld = prefix && lacks(`${METHOD}.idPrefix`);
+    const found = reply.sessions ?? [];
+    shown += found.length;
+    rows.append(...found.map(row));
     fill(
       more,
-      isOld && notHere("a search by prefix: it lists page by page, and only fitting ids are shown"),
       pageToken &&
         h("p.actions", null, h("button", { type: "button", onclick: () => void attempt() }, "Show more")),
     );

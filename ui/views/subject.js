@@ -1,7 +1,7 @@
 // @ts-check
 // All that is remembered of one user, on one page; and how to take it along, or to erase it.
 import { fill, h, said } from "../lib/dom.js";
-import { call, callAll, callNewer } from "../lib/api.js";
+import { call, callAll } from "../lib/api.js";
 import { exported, knowledgeOf } from "../lib/export.js";
 import { count, counted, number } from "../lib/format.js";
 import { needs, ownSubject } from "../lib/caller.js";
@@ -131,10 +131,9 @@ export function subjectView(place, signal) {
 
 /** Those that changed last come first. @param {string} subject @param {AbortSignal} signal */
 async function sessionsOf(subject, signal) {
-  const reply = await callNewer(
+  const reply = await call(
     "SessionService/ListSessions",
-    { subject, pageSize: MOST },
-    { order: "SESSION_ORDER_LAST_CHANGE" },
+    { subject, pageSize: MOST, order: "SESSION_ORDER_LAST_CHANGE" },
     { signal },
   );
   return { entries: reply.sessions ?? [], isCut: Boolean(reply.nextPageToken) };
