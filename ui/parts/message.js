@@ -40,11 +40,13 @@ export function sideOf(role) {
 export function messageNode(message, { sessionId, isPinned, signal, extra }) {
   const role = message.role ?? "";
   const isArchived = message.status === "MESSAGE_STATUS_ARCHIVED";
-  const classes = [`is-${sideOf(role)}`, isArchived && "is-archived"].filter(Boolean).join(".");
+  const classes = [`is-${sideOf(role)}`, isArchived && "is-archived", extra && "is-inserted"]
+    .filter(Boolean)
+    .join(".");
   return h(
     `article.message.${classes}`,
     {
-      dataset: { id: message.messageId ?? "" },
+      dataset: { id: message.messageId ?? "", position: message.position ?? "" },
       "aria-label": `${role} ${message.position ? `, message ${message.position}` : ""}`,
     },
     header(message, sessionId, isPinned),
@@ -76,8 +78,7 @@ function header(message, sessionId, isPinned) {
       "span.badges",
       null,
       isPinned && badge("pinned", "Never leaves short-term memory"),
-      message.status === "MESSAGE_STATUS_ARCHIVED" &&
-        badge("archived", "Has left short-term memory; it can still be found"),
+      message.status === "MESSAGE_STATUS_ARCHIVED" && archivedBadge(),
       message.expireTime && h("span.badge.warn", null, "expires ", when(message.expireTime)),
       message.untrusted && badge("untrusted", "From a source that is not trusted", "warn"),
       message.sourceSessionId &&
@@ -93,6 +94,16 @@ function header(message, sessionId, isPinned) {
         ),
     ),
   );
+}
+
+function archivedBadge() {
+  return badge("archived", "Has left short-term memory; it can still be found");
+}
+
+/** Shows a message as one that has left meanwhile. @param {Element} node made by `messageNode` */
+export function markArchived(node) {
+  node.classList.add("is-archived");
+  node.querySelector(".badges")?.append(archivedBadge());
 }
 
 /** @param {string} text @param {string} title @param {string} [kind] */

@@ -6,7 +6,7 @@ import { counted, dayOf, number } from "../lib/format.js";
 import { changesOf, follow } from "../lib/live.js";
 import { link, note } from "../lib/router.js";
 import { command, empty, failure, shellName } from "../parts/states.js";
-import { messageNode } from "../parts/message.js";
+import { markArchived, messageNode } from "../parts/message.js";
 import { PagedList, SIZE } from "../parts/paged_list.js";
 import { notify } from "../parts/dialog.js";
 
@@ -15,6 +15,7 @@ const NEWEST = "MESSAGE_ORDER_NEWEST_FIRST";
 const OLDEST = "MESSAGE_ORDER_OLDEST_FIRST";
 const MOST_PINNED = 8;
 const MOST_ADDED = 100;
+const TAIL = new Set(["MESSAGES_PUT", "MESSAGES_ARCHIVED"]);
 const MOST_NEW = 300; // Beyond, the list is made again, so that it stays small.
 
 /** @param {import("./session.js").TabContext} context */
@@ -184,7 +185,7 @@ class Chat {
     const enters = earlier.status === "MESSAGE_STATUS_ARCHIVED" && later.status === "MESSAGE_STATUS_ACTIVE";
     return [
       from !== to && to && h("p.day", null, to),
-      enters && h("p.boundary", null, "Short-term memory begins here"),
+      enters && boundary(),
     ];
   }
 
@@ -201,10 +202,7 @@ class Chat {
         upwards ? number(entry.position) <= position : number(entry.position) >= position,
       );
     const list = this.list;
-    const find = () =>
-      [...this.scroller.querySelectorAll("article.message")].find((node) =>
-        node.getAttribute("aria-label")?.endsWith(` message ${position}`),
-      );
+    const find = () => this.scroller.querySelector(`article.message[data-position="${position}"]`);
     let far = number(upwards ? last : 1);
     while (list && list === this.list && !list.isComplete && !find() && !this.signal.aborted) {
       // Pages far from it are passed; the one that has it is shown.
@@ -252,14 +250,14 @@ class Chat {
     void this.show(NEWEST);
     void follow(this.id, this.revision, {
       signal: live.signal,
-      changed: (event) => this.takeChange(changesOf(event)),
+      changed: (event) => this.takeChange(event),
       state: (state) =>
         fill(
           this.status,
           state === "away"
             ? "The server does not answer. Live goes on when it is back."
             : state === "asks"
-              ? "Live, by asking every two seconds: the server streams no changes here."
+              ? "Live, by asking every two seconds: the tenant watches as many sessions as it may."
               : "Live. New messages appear at the end.",
         ),
       gone: (error) => {
@@ -269,19 +267,20 @@ class Chat {
     });
   }
 
-  /** @param {string[]} changes */
-  async takeChange(changes) {
+  /** @param {any} event a WatchSessionResponse */
+  async takeChange(event) {
+    const changes = changesOf(event);
     await this.refresh();
-    const concerned = changes.filter(
-      (one) => one.startsWith("MESSAGES_") || one === "ITEMS_EDITED" || one === "RELOAD",
-    );
-    if (concerned.length === 0) return;
-    const added = concerned.every((one) => one === "MESSAGES_PUT" || one === "RELOAD")
-      ? await this.added()
-      : null;
-    if (added?.length) this.append(added);
-    // Others were changed, archived or removed, or the new ones are too many: the list is as it is now.
-    else if (this.order === NEWEST) await this.show(NEWEST);
+    const isSeen = (/** @type {string} */ one) =>
+      one.startsWith("MESSAGES_") || one === "ITEMS_EDITED" || one === "RELOAD";
+    if (!changes.some(isSeen)) return;
+    // Who reads further up stays there: new messages come below, and those that left are marked.
+    const isTail = changes.filter(isSeen).every((one) => TAIL.has(one));
+    const added = isTail ? await this.added() : null;
+    if (!added) return this.order === NEWEST ? this.show(NEWEST) : undefined;
+    if (this.lastPosition <= MOST_PINNED) await this.findPinned();
+    if (added.length) this.append(added);
+    this.archive(number(event.watermark));
   }
 
   /** What was put since; null where it can't be appended. */
@@ -310,4 +309,24 @@ class Chat {
     if (this.list?.isAtStart) this.scroller.scrollTop = this.scroller.scrollHeight;
     else notify(`${counted(added.length, "new message")} below`);
   }
+
+  /** Marks what has left short-term memory since it was shown. @param {number} watermark */
+  archive(watermark) {
+    const all = [...this.scroller.querySelectorAll("article.message")];
+    const left = all.filter(
+      (node) =>
+        Number(node.dataset.position) <= watermark &&
+        !node.classList.contains("is-archived") &&
+        !this.pinned.has(node.dataset.id),
+    );
+    if (left.length === 0) return;
+    left.forEach(markArchived);
+    this.scroller.querySelectorAll(".boundary").forEach((/** @type {Element} */ one) => one.remove());
+    const first = all.find((node) => Number(node.dataset.position) > watermark);
+    if (first && first !== all[0]) first.before(boundary());
+  }
+}
+
+function boundary() {
+  return h("p.boundary", null, "Short-term memory begins here");
 }
