@@ -1,12 +1,12 @@
 // @ts-check
 // The jobs of a session: what runs, what failed and why, and another try.
 import { fill, h, said } from "../lib/dom.js";
-import { call } from "../lib/api.js";
-import { count, enumName, number, when } from "../lib/format.js";
+import { call, callAll } from "../lib/api.js";
+import { count, counted, enumName, number, when } from "../lib/format.js";
 import { may, needs } from "../lib/caller.js";
 import { link, note } from "../lib/router.js";
 import { during, notify } from "../parts/dialog.js";
-import { empty, failure, loading } from "../parts/states.js";
+import { empty, failure, loaded, loading } from "../parts/states.js";
 import { prose } from "../parts/text.js";
 
 const STATES = [
@@ -17,10 +17,13 @@ const STATES = [
   ["CANCELLED", "Cancelled"],
 ];
 
+const AMOUNTS = ["Calls", "Tokens sent", "Tokens received"];
+
 /** @param {import("./session.js").TabContext} context */
-export function jobsTab({ id, place, signal }) {
+export function jobsTab({ id, session, place, signal }) {
   let state = place.query.get("state") ?? "";
   const list = h("div");
+  const usage = loaded(() => usageByModel(id, session, signal), signal);
   const buttons = h("div.segmented", { role: "group", "aria-label": "State" });
   const show = async () => {
     fill(
@@ -90,10 +93,106 @@ export function jobsTab({ id, place, signal }) {
       null,
       buttons,
       h("span.spring"),
-      h("button", { type: "button", onclick: () => void show() }, "Again"),
+      h(
+        "button",
+        { type: "button", onclick: () => void Promise.all([show(), usage.reload(true)]) },
+        "Again",
+      ),
     ),
     list,
+    usage.node,
   );
+}
+
+/** What each model was asked for, by the jobs that are kept. @param {string} id @param {any} session @param {AbortSignal} signal */
+async function usageByModel(id, session, signal) {
+  const { entries } = await callAll("JobService/ListJobs", { sessionId: id, pageSize: 1000 }, "jobs", {
+    signal,
+  });
+  /** @type {Map<string, {blocks: Set<string>, calls: number, sent: number, received: number}>} */
+  const models = new Map();
+  for (const { block, usage } of entries) {
+    if (!usage) continue;
+    const model = modelOf(session.config ?? {}, block);
+    const sum = models.get(model) ?? { blocks: new Set(), calls: 0, sent: 0, received: 0 };
+    sum.blocks.add(block);
+    sum.calls += number(usage.calls);
+    sum.sent += number(usage.promptTokens);
+    sum.received += number(usage.completionTokens);
+    models.set(model, sum);
+  }
+  if (models.size === 0) return null;
+  const all = session.usage ?? {};
+  const line = (
+    /** @type {import("../lib/dom.js").Child} */ name,
+    /** @type {import("../lib/dom.js").Child} */ blocks,
+    /** @type {any[]} */ ...amounts
+  ) =>
+    h(
+      "tr",
+      null,
+      h("th", { scope: "row" }, name),
+      h("td", { dataset: { label: "For" } }, blocks),
+      amounts.map((amount, at) => h("td.amount", { dataset: { label: AMOUNTS[at] } }, count(amount))),
+    );
+  return h(
+    "section.usage",
+    null,
+    h("h2", null, "Usage by model"),
+    h(
+      "table.wide.cards",
+      null,
+      h("caption.hidden", null, "Usage by model"),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          ["Model", "For"].map((name) => h("th", { scope: "col" }, name)),
+          AMOUNTS.map((name) => h("th.amount", { scope: "col" }, name)),
+        ),
+      ),
+      h(
+        "tbody",
+        null,
+        [...models].map(([model, { blocks, calls, sent, received }]) =>
+          line(said(model), said([...blocks].join(", ")), calls, sent, received),
+        ),
+        line(
+          "All, since the session began",
+          "blocks, Gets and Queries",
+          all.calls,
+          all.promptTokens,
+          all.completionTokens,
+        ),
+      ),
+    ),
+    h(
+      "p.faint",
+      null,
+      "By the jobs above, which are kept for a day after their end, and by the model that each block has now.",
+    ),
+  );
+}
+
+/** @param {any} config @param {string} block */
+function modelOf(config, block) {
+  if (block === ".retrieval") return config.retrieval?.embedder || "an embedder that was replaced";
+  const found = (config.blocks ?? []).find((/** @type {any} */ one) => one.name === block);
+  if (!found) return "models of removed blocks";
+  const options = optionsOf(found);
+  const name = options.model || options.embedder || found.kind;
+  return found.worker ? `${name} of worker ${found.worker}` : name;
+}
+
+/** @param {any} block @returns {any} */
+function optionsOf(block) {
+  try {
+    return JSON.parse(block.optionsJson || "{}");
+  } catch {
+    return {};
+  }
 }
 
 /** @param {string} state */
@@ -149,7 +248,7 @@ function jobNode(job, id, again) {
       `${count(job.attempts)} ${number(job.attempts) === 1 ? "attempt" : "attempts"}`,
       state === "open" && job.dueTime && [" · next ", when(job.dueTime)],
       job.usage &&
-        ` · ${count(job.usage.calls)} model calls, ${count(number(job.usage.promptTokens) + number(job.usage.completionTokens))} tokens`,
+        ` · ${counted(job.usage.calls, "model call")}, ${count(number(job.usage.promptTokens) + number(job.usage.completionTokens))} tokens`,
       " · ",
       h("code", null, said(job.jobId)),
     ),
