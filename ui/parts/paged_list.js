@@ -134,16 +134,36 @@ export class PagedList {
   async look() {
     if (this.busy || this.signal.aborted) return;
     const seen = this.scroller.getBoundingClientRect();
-    const near = this.pages.find((page) => {
-      if (page.isShown) return false;
-      const place = page.node.getBoundingClientRect();
-      return place.bottom > seen.top - NEAR && place.top < seen.bottom + NEAR;
-    });
+    const near = this.#firstNear(seen);
     if (near) await this.#restore(near);
     else if (this.#edgeIsNear(seen)) await this.more();
     else return;
     // There may be more room.
     if (!this.edge.querySelector(".failure")) requestAnimationFrame(() => void this.look());
+  }
+
+  /** The first page near what is seen that has no elements. Pages stand in order, so few are measured of thousands.
+   * @param {DOMRect} seen */
+  #firstNear(seen) {
+    const [top, bottom] = [seen.top - NEAR, seen.bottom + NEAR];
+    const isBefore = (/** @type {Page} */ { node }) =>
+      this.upwards
+        ? node.getBoundingClientRect().top >= bottom
+        : node.getBoundingClientRect().bottom <= top;
+    const isBehind = (/** @type {Page} */ { node }) =>
+      this.upwards
+        ? node.getBoundingClientRect().bottom <= top
+        : node.getBoundingClientRect().top >= bottom;
+    let [at, end] = [0, this.pages.length];
+    while (at < end) {
+      const middle = (at + end) >> 1;
+      if (isBefore(this.pages[middle])) at = middle + 1;
+      else end = middle;
+    }
+    for (; at < this.pages.length && !isBehind(this.pages[at]); ++at) {
+      if (!this.pages[at].isShown) return this.pages[at];
+    }
+    return null;
   }
 
   /** @param {DOMRect} seen */

@@ -78,6 +78,7 @@ export function sessionView(place, signal) {
       ),
     );
     panel.setAttribute("aria-labelledby", `tab-${key}`);
+    node.classList.toggle("has-chat", key === "messages");
     tabs.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = `${id} · ${title} · memoryd`;
     fill(panel, make({ id, session, place: to, signal: current.signal, refresh }));
