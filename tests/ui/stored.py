@@ -58,7 +58,8 @@ def png(width: int = 96, height: int = 64) -> bytes:
 
 def block(name: str, kind: str, **options: Any) -> dict[str, Any]:
     content = options.pop("content", None)
-    made: dict[str, Any] = {"name": name, "kind": kind, "priority": options.pop("priority", 0)}
+    made: dict[str, Any] = {"name": name, "kind": kind, "priority": options.pop("priority", 0),
+                            "worker": options.pop("worker", "")}
     if options:
         made["optionsJson"] = json.dumps(options)
     if content:

@@ -10,10 +10,13 @@ import pytest
 import stored
 from browser import WIDE, Browser, folded_open, place
 from payloads import PAYLOADS
+from support import paths  # noqa: F401  (makes memoryd importable)
 from support.blocks import models_file
 from support.http import LISTEN
 from support.model_server import ModelServer
 from support.server import Server
+
+import memoryd
 
 # Elements that the page makes; code of a text would bring others.
 KNOWN = (
@@ -33,6 +36,9 @@ return [...document.querySelectorAll("*")].filter((one) => !known.has(one.localN
   .map((one) => one.outerHTML.slice(0, 200));
 """
 SESSION, FACTS, ITEMS = "every-place", "known", ["notes"]
+SUBJECT = "subject <img src=x onerror=window.ran('s')>"
+# Models that fail with the texts as their words.
+FAILING, WORKER = "failing", "<svg onload=window.ran('w')>"
 # Of a fact a text has at most so many bytes, and of an id and a subject.
 ID_BYTES = 256
 AT_ONCE = 25  # Messages of a session: each has many parts.
@@ -82,11 +88,13 @@ def attacked(tmp_path_factory):
     with ModelServer() as models:
         arguments = [models_file(tmp_path_factory.mktemp("models"), models), LISTEN, "--job-retry-ms=20",
                      "--job-attempts=1"]
-        with Server("sqlite::memory:", arguments=arguments) as server:
+        words = iter(PAYLOADS)
+        with (Server("sqlite::memory:", arguments=arguments) as server,
+              memoryd.Worker(server.target, name=WORKER, models={WORKER: lambda *_: _refuse(next(words))})):
             call = stored.Storing(server.http)
             _say(call)
             _know(call, models)
-            _fail(call, models)
+            _fail(call)
             _name(call)
             yield server
 
@@ -105,10 +113,10 @@ def _say(call: stored.Storing) -> None:
 
 
 def _know(call: stored.Storing, models: ModelServer) -> None:
-    subject = "subject <img src=x onerror=window.ran('s')>"
-    call("CreateSession", sessionId=FACTS, config=stored.every_turn(subject, [
+    call("CreateSession", sessionId=FACTS, config=stored.every_turn(SUBJECT, [
         stored.block("facts", "fact-extraction", model="chat", max_facts=250),
         stored.block("summary", "summary", model="chat"), stored.block("people", "entity", model="chat"),
+        stored.block("earlier", "vector", embedder="embed"),
         stored.block("written", "static", content="\n".join(PAYLOADS[:60]))], chatHistoryTokenRatio=0.0))
     for text in PAYLOADS:
         if len(text.encode()) <= 1000 and any(character.isalnum() for character in text):
@@ -122,15 +130,17 @@ def _know(call: stored.Storing, models: ModelServer) -> None:
     stored.jobs_end(call, FACTS)
 
 
-def _fail(call: stored.Storing, models: ModelServer) -> None:
-    call("CreateSession", sessionId="failing", config=stored.every_turn("b", [
-        stored.block("facts", "fact-extraction", model="chat")], chatHistoryTokenRatio=0.0))
-    body = json.dumps({"error": {"message": "".join(PAYLOADS[:60]), "type": PAYLOADS[40]}}).encode()
-    models.lie("body", times=20, body=body)
-    for _ in range(2):
-        call("Put", sessionId="failing", messages=[stored.said("user", "x"), stored.said("assistant", "y")])
-    stored.jobs_end(call, "failing")
-    models.be_honest()
+def _refuse(text: str) -> str:
+    raise ValueError(text)
+
+
+def _fail(call: stored.Storing) -> None:
+    """A failed job for each text, which is its error."""
+    call("CreateSession", sessionId=FAILING, config=stored.every_turn("b", [
+        stored.block("facts", "fact-extraction", worker=WORKER, model=WORKER)], chatHistoryTokenRatio=0.0))
+    for _ in range(len(PAYLOADS) + 1):  # The newest turn stays.
+        call("Put", sessionId=FAILING, messages=[stored.said("user", "x"), stored.said("assistant", "y")])
+    stored.jobs_end(call, FAILING)
 
 
 def _name(call: stored.Storing) -> None:
@@ -153,6 +163,10 @@ def opened(browser: Browser, attacked):
 def check(opened: Browser, where: str) -> None:
     opened.go(where)
     folded_open(opened)
+    innocent(opened, where)
+
+
+def innocent(opened: Browser, where: str) -> None:
     assert opened.seen("ran") == [], where
     assert opened.seen("breaches") == [], where
     assert opened.script(STRANGE, KNOWN) == [], where
@@ -197,11 +211,35 @@ def test_what_is_typed_and_found_runs_nothing(opened, question):
 
 @pytest.mark.parametrize("where", (
     place("session", "contents", "contents"), place("session", FACTS, "memory"),
-    place("session", FACTS, "config"),
-    place("session", FACTS, "activity"), place("session", FACTS), place("session", "failing", "jobs"),
-    place("sessions"), place("subjects"), place("items"), place("items", "named"), place("items", *ITEMS)))
+    place("session", FACTS, "config"), place("session", FACTS, "context"), place("session", FACTS, "jobs"),
+    place("session", FACTS, "activity"), place("session", FACTS),
+    place("session", FACTS, "search", q="script"), place("session", FAILING, "activity"),
+    place("session", FAILING, "memory"),
+    place("sessions"), place("subjects"), place("subject", SUBJECT), place("items"), place("items", "named"),
+    place("items", *ITEMS), place("usage"), place("server")))
 def test_no_other_place_of_text_runs_anything(opened, where):
     check(opened, where)
+
+
+def test_errors_of_models_run_nothing(opened):
+    opened.go(place("session", FAILING, "jobs"))
+    while opened.all(".job ~ *") and opened.has("Show more"):
+        opened.click("button", "Show more")
+    shown = "".join(opened.script("return document.getElementById('main').textContent").split())
+    assert [text for text in PAYLOADS if "".join(text.split()) not in shown] == []
+    check(opened, place("session", FAILING, "jobs", state="FAILED"))
+
+
+def test_questions_before_a_write_run_nothing(opened):
+    opened.go(place("subject", SUBJECT))
+    opened.click("button", "Erase…")
+    assert SUBJECT in opened.text("dialog")
+    innocent(opened, "erase")
+    opened.click("dialog button", "Cancel")
+    opened.go(place("session", FACTS, "memory"))
+    opened.click(".fact button", "Correct")
+    innocent(opened, "correct")
+    opened.click("dialog button", "Cancel")
 
 
 def test_names_in_addresses_run_nothing(opened):
