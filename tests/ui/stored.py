@@ -21,8 +21,9 @@ SHOP = "adk-shop-cart"
 RTL = "rtl-and-emoji"
 ADA, BEN = "ada@example.org", "ben@example.org"
 
-FACTS = ("<facts><fact>Ada lives in Lisbon.</fact><fact>Ada is allergic to peanuts.</fact>"
-         "<fact>Ada travels with a dog called Bella.</fact></facts>")
+FACTS = ('<facts><fact evidence="1">Ada lives in Lisbon.</fact>'
+         '<fact evidence="1">Ada is allergic to peanuts.</fact>'
+         '<fact evidence="1">Ada travels with a dog called Bella.</fact></facts>')
 PEOPLE = ('<entities><entity name="Bella" evidence="1">Ada\'s dog, who travels along.</entity>'
           '<entity name="Porto" evidence="1">Where Ada wants to go, by train.</entity></entities>')
 

@@ -61,6 +61,6 @@ export function meter(share, label) {
     "span.meter",
     { title: `${label}: ${share.toFixed(2)}` },
     h("span.meter-track", { "aria-hidden": "true" }, h("span.meter-fill", { width: `${clipped * 100}%` })),
-    h("span", null, h("span.hidden", null, `${label} `), share.toFixed(2)),
+    h("span", null, `${label} ${share.toFixed(2)}`),
   );
 }

@@ -35,9 +35,10 @@ export function sideOf(role) {
 
 /**
  * @param {any} message a Message
- * @param {{sessionId?: string, isPinned?: boolean, signal: AbortSignal, extra?: import("../lib/dom.js").Child}} options
+ * @param {{sessionId?: string, isPinned?: boolean, signal: AbortSignal, extra?: import("../lib/dom.js").Child,
+ *   tools?: Map<string, string>}} options `tools` are the names of tools by the ids of their calls
  */
-export function messageNode(message, { sessionId, isPinned, signal, extra }) {
+export function messageNode(message, { sessionId, isPinned, signal, extra, tools = new Map() }) {
   const role = message.role ?? "";
   const isArchived = message.status === "MESSAGE_STATUS_ARCHIVED";
   const classes = [`is-${sideOf(role)}`, isArchived && "is-archived", extra && "is-inserted"]
@@ -50,7 +51,7 @@ export function messageNode(message, { sessionId, isPinned, signal, extra }) {
       "aria-label": `${role} ${message.position ? `, message ${message.position}` : ""}`,
     },
     header(message, sessionId, isPinned),
-    body(message, signal),
+    body(message, signal, tools),
     details(message),
     extra,
   );
@@ -111,27 +112,34 @@ export function badge(text, title, kind) {
   return h(kind ? `span.badge.${kind}` : "span.badge", { title }, text);
 }
 
-/** @param {any} message @param {AbortSignal} signal */
-function body(message, signal) {
+/** The names of the tools that messages call, by the ids of the calls: a result need not name its tool.
+ * @param {any[]} messages @returns {Map<string, string>} */
+export function toolsOf(messages) {
+  const calls = messages.flatMap((message) => message.parts ?? []).map(({ toolCall }) => toolCall ?? {});
+  return new Map(calls.map(({ callId, name }) => [callId, name]));
+}
+
+/** @param {any} message @param {AbortSignal} signal @param {Map<string, string>} tools */
+function body(message, signal, tools) {
   if (message.text !== undefined) return prose(message.text);
   const parts = message.parts ?? [];
   if (parts.length === 0) return h("p.faint", null, "No content.");
-  return partList(parts, signal);
+  return partList(parts, signal, tools);
 }
 
-/** @param {any[]} parts @param {AbortSignal} signal */
-export function partList(parts, signal) {
-  return steps(parts, FIRST_PARTS, (one) => part(one, signal), "part", "div.parts");
+/** @param {any[]} parts @param {AbortSignal} signal @param {Map<string, string>} [tools] */
+export function partList(parts, signal, tools = new Map()) {
+  return steps(parts, FIRST_PARTS, (one) => part(one, signal, tools), "part", "div.parts");
 }
 
-/** @param {any} one a Part @param {AbortSignal} signal */
-function part(one, signal) {
+/** @param {any} one a Part @param {AbortSignal} signal @param {Map<string, string>} tools */
+function part(one, signal, tools) {
   if (one.text !== undefined) return prose(one.text);
   for (const kind of ["image", "audio", "video", "document"]) {
     if (one[kind]) return media(one[kind], kind, signal);
   }
   if (one.toolCall) return toolCall(one.toolCall);
-  if (one.toolResult) return toolResult(one.toolResult);
+  if (one.toolResult) return toolResult(one.toolResult, tools);
   if (one.thinking) return thinking(one.thinking);
   if (one.citation) return citation(one.citation);
   if (one.json !== undefined) return folded("file", "JSON", preview(one.json), () => json(one.json));
@@ -174,12 +182,13 @@ function toolCall(call) {
   ]);
 }
 
-/** @param {any} result */
-function toolResult(result) {
+/** @param {any} result @param {Map<string, string>} tools */
+function toolResult(result, tools) {
   if (!result.name && !result.text) return null;
+  const name = result.name || tools.get(result.callId) || "a tool";
   const fold = folded(
     "result",
-    [said(result.name || "a tool"), result.isError ? " failed" : " returned"],
+    [said(name), result.isError ? " failed" : " returned"],
     preview(result.text ?? ""),
     () => [json(result.text ?? ""), result.callId && facts([["Call", said(result.callId, "code")]])],
   );

@@ -4,9 +4,10 @@
 import { h, fill } from "../lib/dom.js";
 import { failure } from "./states.js";
 
-const KEPT = 12; // Pages with their elements: some screens.
+const KEPT = 6; // Pages with their elements beside the one that came last: some screens.
 const NEAR = 1_200; // Pixels beyond what is seen.
-export const SIZE = 50; // Entries of a page.
+export const SIZE = 50; // Entries of the first page.
+const LATER_SIZE = 2 * SIZE; // Of those that scrolling brings: fewer calls on a long way.
 const SKIPPED_SIZE = 4 * SIZE; // Of a page on the way to a place further on, which is not shown.
 const GUESSED = 120; // The height of an entry that was never shown.
 
@@ -66,7 +67,7 @@ export class PagedList {
     fill(this.edge, h("span.spinner", { "aria-hidden": "true" }));
     try {
       const token = this.next;
-      const size = skips ? SKIPPED_SIZE : SIZE;
+      const size = skips ? SKIPPED_SIZE : this.pages.length ? LATER_SIZE : SIZE;
       const { entries, next } = await this.read(token, size);
       if (this.signal.aborted) return null;
       const page = this.#put(token, size, entries, skips);

@@ -17,11 +17,8 @@ function cut(text, at) {
 
 /** A text with its line breaks; a long one in steps. @param {string} text @param {string} [tag] */
 export function prose(text, tag = "div.prose") {
-  // One that is long enough to scroll is scrolled by the keyboard too.
-  const body = h(tag, {
-    dir: "auto",
-    tabindex: tag.startsWith("pre") && text.length > 500 ? "0" : undefined,
-  });
+  // One that scrolls is scrolled by the keyboard too.
+  const body = h(tag, { dir: "auto", tabindex: tag.startsWith("pre") ? "0" : undefined });
   if (text.length <= SHOWN * 1.2) return append(body, text);
   let shown = cut(text, SHOWN);
   const more = h("button.link", { type: "button" });

@@ -6,7 +6,7 @@ import { count, counted, number } from "../lib/format.js";
 import { link } from "../lib/router.js";
 import { bar } from "../parts/bar.js";
 import { empty, failure, loaded, loading } from "../parts/states.js";
-import { messageNode } from "../parts/message.js";
+import { messageNode, toolsOf } from "../parts/message.js";
 import { steps } from "../parts/steps.js";
 import { contentNode } from "./contents.js";
 
@@ -78,6 +78,7 @@ async function showGet(id, session, signal) {
   const reply = await call("MemoryService/Get", { sessionId: id, explain: true }, { signal });
   const messages = reply.messages ?? [];
   const why = reply.explanation ?? {};
+  const tools = toolsOf(messages);
   return h(
     "div.stack",
     null,
@@ -94,7 +95,7 @@ async function showGet(id, session, signal) {
       : steps(
           messages,
           FIRST_MESSAGES,
-          (message) => messageNode(message, { sessionId: id, signal, extra: insertedNote(message) }),
+          (message) => messageNode(message, { sessionId: id, signal, tools, extra: insertedNote(message) }),
           "message",
         ),
   );

@@ -99,8 +99,7 @@ export function jobsTab({ id, session, place, signal }) {
         "Again",
       ),
     ),
-    list,
-    usage.node,
+    h("div.stack", null, list, usage.node),
   );
 }
 
@@ -112,7 +111,7 @@ async function usageByModel(id, session, signal) {
   /** @type {Map<string, {blocks: Set<string>, calls: number, sent: number, received: number}>} */
   const models = new Map();
   for (const { block, usage } of entries) {
-    if (!usage) continue;
+    if (!number(usage?.calls)) continue;
     const model = modelOf(session.config ?? {}, block);
     const sum = models.get(model) ?? { blocks: new Set(), calls: 0, sent: 0, received: 0 };
     sum.blocks.add(block);
@@ -136,7 +135,7 @@ async function usageByModel(id, session, signal) {
       amounts.map((amount, at) => h("td.amount", { dataset: { label: AMOUNTS[at] } }, count(amount))),
     );
   return h(
-    "section.usage",
+    "section",
     null,
     h("h2", null, "Usage by model"),
     h(
@@ -247,7 +246,7 @@ function jobNode(job, id, again) {
       null,
       `${count(job.attempts)} ${number(job.attempts) === 1 ? "attempt" : "attempts"}`,
       state === "open" && job.dueTime && [" · next ", when(job.dueTime)],
-      job.usage &&
+      number(job.usage?.calls) > 0 &&
         ` · ${counted(job.usage.calls, "model call")}, ${count(number(job.usage.promptTokens) + number(job.usage.completionTokens))} tokens`,
       " · ",
       h("code", null, said(job.jobId)),

@@ -6,7 +6,7 @@ import { counted, dayOf, number } from "../lib/format.js";
 import { changesOf, follow } from "../lib/live.js";
 import { link, note } from "../lib/router.js";
 import { command, empty, failure, shellName } from "../parts/states.js";
-import { markArchived, messageNode } from "../parts/message.js";
+import { markArchived, messageNode, toolsOf } from "../parts/message.js";
 import { PagedList, SIZE } from "../parts/paged_list.js";
 import { notify } from "../parts/dialog.js";
 
@@ -170,11 +170,18 @@ class Chat {
    * @param {AbortSignal} signal */
   run(run, before, after, signal) {
     const all = [before, ...run, after];
+    const tools = toolsOf(all.filter(Boolean));
     return run.map((message, at) => [
       this.between(all[at], message),
-      messageNode(message, { sessionId: this.id, isPinned: this.pinned.has(message.messageId), signal }),
+      this.shown(message, tools, signal),
       at === run.length - 1 && after && this.between(message, after),
     ]);
+  }
+
+  /** @param {any} message @param {Map<string, string>} tools @param {AbortSignal} signal */
+  shown(message, tools, signal) {
+    const isPinned = this.pinned.has(message.messageId);
+    return messageNode(message, { sessionId: this.id, isPinned, signal, tools });
   }
 
   /** @param {any} earlier @param {any} later */
@@ -297,15 +304,8 @@ class Chat {
   /** @param {any[]} added */
   append(added) {
     this.lastPosition = number(added[added.length - 1].position);
-    this.fresh.append(
-      ...added.map((message) =>
-        messageNode(message, {
-          sessionId: this.id,
-          isPinned: this.pinned.has(message.messageId),
-          signal: this.signal,
-        }),
-      ),
-    );
+    const tools = toolsOf(added);
+    this.fresh.append(...added.map((message) => this.shown(message, tools, this.signal)));
     if (this.list?.isAtStart) this.scroller.scrollTop = this.scroller.scrollHeight;
     else notify(`${counted(added.length, "new message")} below`);
   }

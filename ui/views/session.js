@@ -141,7 +141,7 @@ function header(session) {
       figure(
         count(session.activeCount),
         "active",
-        `${count(session.activeTokenCount)} of ${count(budget)} tokens`,
+        `${count(session.activeTokenCount)}${budget > 0 ? ` of ${count(budget)}` : ""} tokens`,
       ),
       figure(count(session.archivedCount), "archived"),
       number(session.contentCount) > 0 &&
