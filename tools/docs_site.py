@@ -23,7 +23,7 @@ REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PAGES = REPOSITORY / "build" / "site-pages"
 PATTERNS = ("*.md", "docs/**/*.md", "clients/python/*.md", "clients/cpp/*.md")
 FOR_MODELS = "llms.txt"
-PICTURES = ("docs/**/*.svg", "docs/**/*.png")
+PICTURES = ("docs/**/*.svg", "docs/**/*.png", "docs/**/*.webp")
 # A fence or a code span, which have no links, or a link.
 _LINK = re.compile(r"^```.*?^```$|`[^`\n]*`|(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)",
                    re.MULTILINE | re.DOTALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import frameworks
 import stored
 from browser import NARROW, WIDE, folded_open, place, printed
 from support.http import LISTEN, HttpCaller
@@ -16,6 +17,9 @@ VIEWS = {
     "messages": (place(*TRIP), ["Yes, book it.", "Short-term memory begins here", "archived"]),
     "adk": (place("session", stored.SHOP), ["Put 12 kilos of apples", "cart"]),
     "openai-agents": (place("session", stored.SUPPORT), ["lookup_order", "untrusted", "pinned"]),
+    # The last messages of a chat stand at the end; calls of tools are folded.
+    **{name: (place("session", name), ["Sun.", "weather", "sun in Lyon"]) for name in frameworks.CHATS},
+    "graph": (place("items", *frameworks.THREAD), ["items"]),
     "scripts": (place("session", stored.RTL), ["مرحبا", "日本語", "👩‍👩‍👧‍👦"]),
     "context": (place(*TRIP, "context", question="Where does Ada live?"),
                 ["of 400 tokens", "You plan trips.", "<memoryd_memory>", "Inserted by memory"]),
@@ -23,6 +27,7 @@ VIEWS = {
                                         "plans a day in Porto", "Ada's dog, who travels along.", "earlier"]),
     "search": (place(*TRIP, "search", q="dog"), ["Found by", "Bella", "words"]),
     "jobs": (place("session", "job-that-failed", "jobs"), ["failed", "HTTP 500", "3 attempts", "Retry"]),
+    "jobs-done": (place(*TRIP, "jobs"), ["done", "Usage by model", "embed", "All, since the session"]),
     "contents": (place("session", stored.RESEARCH, "contents"), ["metric units", "leek"]),
     "settings": (place(*TRIP, "config"), ["tokenLimit", "fact-extraction"]),
     "subjects": (place("subjects"), [stored.ADA, stored.BEN]),
@@ -44,6 +49,7 @@ return [document.documentElement.scrollWidth - innerWidth, main.scrollWidth - ma
 
 @pytest.fixture(scope="module")
 def opened(browser, server):
+    frameworks.tell(server.target)
     browser.look(WIDE, "light")
     browser.open(server.http)
     browser.console()
