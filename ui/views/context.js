@@ -89,7 +89,7 @@ async function showGet(id, session, signal) {
         null,
         `${counted(reply.overLimitTokens, "token")} over the limit: pinned messages and the newest turn are always shown.`,
       ),
-    leftOut(why, id),
+    leftOut(why, id, session),
     messages.length === 0
       ? empty("Nothing.", "A model would be given no message and no memory.")
       : steps(
@@ -163,11 +163,18 @@ function outcomeOf(block) {
   }
 }
 
-/** What is not shown, and why. @param {any} why @param {string} id */
-function leftOut(why, id) {
+/** @param {any} why @param {any} session */
+function whyArchived(why, session) {
+  const bound = number(why.shortTermTokenLimit);
+  if (bound > 0)
+    return `: it may have ${count(bound)} tokens. Above them the oldest messages leave, until ${count(why.tokenFlushSize)} tokens or more are gone`;
+  return session.config?.profile === "default" ? ": it keeps the newest turn only" : "";
+}
+
+/** What is not shown, and why. @param {any} why @param {string} id @param {any} session */
+function leftOut(why, id, session) {
   const archived = number(why.archivedCount);
   const runs = why.leftOut ?? [];
-  const bound = number(why.shortTermTokenLimit);
   if (archived === 0 && runs.length === 0)
     return h("p.note", null, "Nothing is cut: every message is shown.");
   return h(
@@ -182,7 +189,11 @@ function leftOut(why, id) {
           "li",
           null,
           counted(archived, "message"),
-          ` up to #${why.watermark} ${archived === 1 ? "has" : "have"} left short-term memory: it may have ${count(bound)} tokens, then the oldest leave, ${count(why.tokenFlushSize)} or more at a time.`,
+          " up to ",
+          place(id, { firstPosition: why.watermark, lastPosition: why.watermark }),
+          ` ${archived === 1 ? "has" : "have"} left short-term memory${whyArchived(why, session)}. `,
+          h("a", { href: link(["session", id, "search"]) }, "Search"),
+          " still finds them.",
           number(why.openingPosition) > 0 &&
             ` #${why.openingPosition} is shown all the same: it opens the newest turn.`,
         ),

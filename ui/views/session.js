@@ -151,7 +151,9 @@ function header(session) {
         figure(
           count(session.usage.calls),
           number(session.usage.calls) === 1 ? "model call" : "model calls",
-          `${count(session.usage.promptTokens)} tokens in, ${count(session.usage.completionTokens)} out`,
+          number(session.usage.promptTokens) > 0 || number(session.usage.completionTokens) > 0
+            ? `${count(session.usage.promptTokens)} tokens in, ${count(session.usage.completionTokens)} out`
+            : "which reported no tokens",
         ),
     ),
   ];

@@ -346,7 +346,7 @@ function eraseButton(subject, again) {
             typed: subject,
             verb: "Erase for ever",
             warning: [
-              h("p", null, "Gone for ever would be: ", h("b", null, countsText(dry)), "."),
+              h("p", null, "This removes for ever: ", h("b", null, countsText(dry)), "."),
               h("p", null, "Stop what still writes for the subject first."),
             ],
             act: (say) => erase(subject, say),
