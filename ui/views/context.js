@@ -167,7 +167,7 @@ function outcomeOf(block) {
 function whyArchived(why, session) {
   const bound = number(why.shortTermTokenLimit);
   if (bound > 0)
-    return `: it may have ${count(bound)} tokens. Above them the oldest messages leave, until ${count(why.tokenFlushSize)} tokens or more are gone`;
+    return `: it may have ${count(bound)} tokens. Above them the oldest messages leave, at least ${counted(why.tokenFlushSize, "token")} at a time`;
   return session.config?.profile === "default" ? ": it keeps the newest turn only" : "";
 }
 
