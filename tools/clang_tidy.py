@@ -58,7 +58,7 @@ def installed() -> str:
     """The versions of the headers that are not ours, and of clang-tidy."""
     return "".join(subprocess.run(command, text=True, check=True, stdout=subprocess.PIPE,
                                   stderr=subprocess.DEVNULL).stdout
-                   for command in (["dpkg-query", "--show", "*-dev"], [TOOL, "--version"]))
+                   for command in (["dpkg-query", "--show", "*-dev"], [str(TOOL), "--version"]))
 
 
 @functools.cache
