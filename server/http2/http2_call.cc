@@ -417,6 +417,7 @@ void Http2Call::SubmitTrailers() {
     return;
   }
   std::vector<nghttp2_nv> headers;
+  headers.reserve(trailers_.size());
   for (const auto& [name, value] : trailers_) headers.push_back(Header(name, value));
   nghttp2_submit_trailer(connection_->session_, stream_, headers.data(), headers.size());
 }

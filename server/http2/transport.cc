@@ -101,7 +101,7 @@ absl::Status AskForCertificates(SSL_CTX* context, const std::string& roots) {
 
 absl::StatusOr<std::shared_ptr<SSL_CTX>> MakeContext(const TlsMaterial& material,
                                                      const char* protocol) {
-  const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
+  std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return TlsError("TLS");
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   // What gRPC offers: forward secrecy and authenticated encryption alone.

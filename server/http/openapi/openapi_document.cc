@@ -278,7 +278,7 @@ Json OpenApiDocument::Field(const FieldDescriptor& field) {
     for (int i = 0; i < choice->field_count(); ++i) {
       description += (i == 0 ? " `" : ", `") + choice->field(i)->json_name() + "`";
     }
-    description += ".";
+    description += '.';
   }
   if (!description.empty()) schema["description"] = description;
   return schema;
