@@ -191,11 +191,13 @@ def _postmaster(data: pathlib.Path) -> int:
 
 def _children(parent: int) -> list[int]:
     found = []
-    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+    # Not by glob("[0-9]*/stat"), which looks at each file and fails where a process ends meanwhile.
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
+            stat = (process / "stat").read_text()
             # The second field is a name in parentheses that may hold blanks.
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == parent:
-                found.append(int(stat.parent.name))
+            if int(stat.rpartition(")")[2].split()[1]) == parent:
+                found.append(int(process.name))
     return found
 
 

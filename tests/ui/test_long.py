@@ -73,10 +73,11 @@ def opened(browser, long):
 def tab_bytes() -> int:
     """Memory of its own of the largest process that draws pages."""
     found = [0]
-    for status in pathlib.Path("/proc").glob("[0-9]*/status"):
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            if b"--type=renderer" in (status.parent / "cmdline").read_bytes():
-                fields = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            if b"--type=renderer" in (process / "cmdline").read_bytes():
+                status = (process / "status").read_text()
+                fields = dict(line.split(":", 1) for line in status.splitlines())
                 found.append(int(fields["RssAnon"].split()[0]) * 1024)
         except (OSError, KeyError):
             continue  # It has ended.
