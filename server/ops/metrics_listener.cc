@@ -84,7 +84,7 @@ class MetricsListener::Server {
 
     void Close() {
       beast::error_code ignored;
-      stream_.socket().close(ignored);
+      static_cast<void>(stream_.socket().close(ignored));
       server_.Forget(this);
     }
 
