@@ -65,7 +65,7 @@ lint-python:
 	@tools/python_env.sh
 	@tools/lint_python.sh
 
-## Run clang-tidy over all that is not known to be clean; half an hour for all. ARGS='core/base/error.cc'
+## Run clang-tidy over all that is not known to be clean; 20 minutes for all. ARGS='core/base/error.cc'
 # --analyzer runs clang's static analyzer too, which `make check` leaves out.
 tidy:
 	@tools/install_packages.sh build check

@@ -39,7 +39,7 @@ absl::Status CheckSize(const FieldPath& field, std::string_view text, std::size_
 }
 
 absl::Status CheckJsonValue(const FieldPath& field, std::string_view json) {
-  const absl::Status status = CheckJsonObject(json, kItemJsonLimits);
+  absl::Status status = CheckJsonObject(json, kItemJsonLimits);
   if (status.ok()) return status;
   return InvalidField(field, std::string(status.message()));
 }

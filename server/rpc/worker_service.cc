@@ -100,6 +100,7 @@ void WorkerService::Forget(WorkerStream* stream) {
 std::vector<std::shared_ptr<WorkerStream>> WorkerService::Streams() const {
   std::vector<std::shared_ptr<WorkerStream>> streams;
   MutexLock lock(mutex_);
+  streams.reserve(streams_.size());
   for (const auto& [address, stream] : streams_) streams.push_back(stream);
   return streams;
 }

@@ -1,6 +1,7 @@
 #include "server/rpc/write_only_reply.h"
 
 #include <string>
+#include <utility>
 
 #include "memoryd/v1/block_service.pb.h"
 #include "memoryd/v1/item_service.pb.h"
@@ -30,7 +31,7 @@ void HideTemplate(v1::Session& session, const v1::SessionConfig* sent) {
   if (sent != nullptr && sent->has_subject()) config.set_subject(sent->subject());
   if (sent != nullptr && sent->has_time_zone()) config.set_time_zone(sent->time_zone());
   session.clear_config();
-  if (config.has_subject() || config.has_time_zone()) *session.mutable_config() = config;
+  if (config.has_subject() || config.has_time_zone()) *session.mutable_config() = std::move(config);
 }
 
 void HideError(auto& reply) { reply.mutable_job()->clear_last_error(); }

@@ -6,6 +6,7 @@
 
 #include "core/blocks/entity_block.h"
 #include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/fact_text.h"
 #include "core/blocks/summary_block.h"
 #include "tests/fuzz/require.h"

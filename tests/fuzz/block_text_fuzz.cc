@@ -13,6 +13,7 @@
 #include "core/blocks/answer_text.h"
 #include "core/blocks/block_text.h"
 #include "core/blocks/memory_text.h"
+#include "core/model/session_config.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {

@@ -1,6 +1,5 @@
 // Any text as the configuration file, the environment and the flags: the settings are taken, or
 // refused on one line; what --print-config prints is a file of the same settings.
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -12,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/command_line.h"
 #include "tests/fuzz/require.h"
 

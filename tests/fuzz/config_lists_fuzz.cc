@@ -8,7 +8,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <system_error>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "server/access/credential_table.h"
 #include "server/access/tenant_limits.h"
 #include "server/settings/model_config.h"

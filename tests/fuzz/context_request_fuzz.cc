@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "core/model/body_reader.h"
+#include "core/model/session_config.h"
+#include "core/recall/recall.h"
 #include "core/recall/update_context.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/rpc/parse_request.h"

@@ -6,13 +6,19 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/error.h"
+#include "core/base/field_path.h"
 #include "core/base/utf8_decode.h"
+#include "core/items/item.h"
 #include "core/items/item_filter.h"
+#include "core/items/namespace_path.h"
 #include "core/items/searched_text.h"
+#include "core/reads/item_reads.h"
+#include "core/storage/item_batch.h"
+#include "core/storage/item_store.h"
 #include "memoryd/v1/item_service.pb.h"
 #include "server/rpc/parse_request.h"
 #include "server/wire/convert_item.h"

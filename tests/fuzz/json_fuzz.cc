@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "core/base/json_check.h"
 #include "core/base/utf8_decode.h"
 #include "core/tokens/python_repr.h"

@@ -9,6 +9,7 @@
 #include "core/blocks/model_answer.h"
 #include "core/blocks/reasoning.h"
 #include "core/blocks/same_facts.h"
+#include "core/llm/model.h"
 #include "tests/fuzz/require.h"
 
 namespace {

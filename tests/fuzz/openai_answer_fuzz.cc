@@ -7,8 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "core/base/json_check.h"
 #include "core/llm/openai_protocol.h"
+#include "core/model/job.h"
 #include "tests/fuzz/require.h"
 
 namespace memoryd {

@@ -5,8 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
-#include "core/engine/engine.h"
+#include "absl/status/status.h"
+#include "core/model/session_config.h"
+#include "core/reads/context.h"
+#include "core/reads/page.h"
+#include "core/writes/incoming.h"
 #include "memoryd/v1/memory_service.pb.h"
 #include "server/rpc/parse_request.h"
 #include "server/rpc/reply.h"

@@ -6,6 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
+#include "core/blocks/block.h"
+#include "core/model/body_reader.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/rpc/parse_request.h"
 #include "server/wire/stored_body.h"

@@ -2,11 +2,12 @@
 // read is written so that it is read again the same.
 #include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "core/blocks/entity_block.h"
 #include "core/blocks/fact_changes.h"
+#include "core/blocks/fact_state.h"
 #include "core/blocks/summary_block.h"
 #include "core/model/session_config.h"
 #include "tests/fuzz/require.h"

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
 #include "core/retrieval/terms.h"
 #include "tests/fuzz/require.h"

@@ -4,16 +4,17 @@
 #include <cstdint>
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/escaping.h"
+#include "core/tokens/code_point_class.h"
 #include "core/tokens/pretokenizer.h"
 #include "core/tokens/token_counter.h"
 #include "tests/fuzz/require.h"

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "core/base/utf8_decode.h"
 #include "tests/fuzz/require.h"

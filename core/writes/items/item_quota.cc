@@ -56,7 +56,7 @@ absl::StatusOr<ItemQuota::Room> ItemQuota::ReserveNow(const std::string& tenant,
                                                       const TenantUsage& growth) {
   Room room{growth, {}};
   if (quotas_ == nullptr) return room;
-  const absl::Status status = quotas_->Reserve(tenant, growth, room.reserved);
+  absl::Status status = quotas_->Reserve(tenant, growth, room.reserved);
   if (status.ok()) return room;
   if (MayBeLess(tenant)) quotas_->Settle(tenant, {}, CommitOutcome::kUnknown, {});
   quotas_->CountRefusal(status);
