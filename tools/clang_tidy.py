@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """clang-tidy over all C++ of the repository, tests included.
 
-usage: clang_tidy.py [--analyzer] [--minutes N] [--product] [FILE...]
+usage: clang_tidy.py [--analyzer] [--minutes N] [FILE...]
 
 A file is read as the preset `tidy` would compile it. Files that were clean are remembered in
 ~/.cache/memoryd/clang-tidy by a hash of the file, of what it includes, of its command and of the
 checks; they are not read again. Files that a commit changed last come first. With --minutes no file
 is begun after that time, and the last line says how many were left. With --analyzer the static
-analyzer runs too, which takes five times as long; with --product tests are left out. Exits with 1
-when there was a finding.
+analyzer runs too, which takes five times as long. Exits with 1 when there was a finding.
 """
 
 from __future__ import annotations
@@ -128,7 +127,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--analyzer", action="store_true")
     parser.add_argument("--minutes", type=float, default=float("inf"))
-    parser.add_argument("--product", action="store_true")
     parser.add_argument("files", nargs="*", type=pathlib.Path, metavar="FILE")
     options = parser.parse_args()
     end = time.monotonic() + options.minutes * 60
@@ -138,7 +136,7 @@ def main() -> int:
     if unknown := named - known.keys():
         parser.error(f"no target compiles {', '.join(map(str, sorted(unknown)))}")
     checks = {path: without(path, options.analyzer) for path in known
-              if (not named or path in named) and not (options.product and is_test(path))}
+              if not named or path in named}
     common = installed() + (ROOT / ".clang-tidy").read_text()
     CACHE.mkdir(parents=True, exist_ok=True)
     keys = {path: CACHE / key(path, known[path], (common + checks[path]).encode()) for path in checks}

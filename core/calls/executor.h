@@ -47,7 +47,7 @@ class Executor {
   bool HasRoom(std::string_view tenant) const MEMORYD_REQUIRES(mutex_);
   // Sees to it that somebody runs a task that has been queued.
   void Wake() MEMORYD_EXCLUDES(mutex_);
-  // Of a thread of the pool.
+  // A thread of the pool runs tasks until the executor ends.
   void RunTasks() MEMORYD_EXCLUDES(mutex_);
   // Runs the next task, if one waits still. The thread has been counted as busy, and no longer is.
   void RunOne() MEMORYD_EXCLUDES(mutex_);

@@ -127,7 +127,7 @@ class Committer {
   // Decides on one write of the group, under its session's mutex.
   void Decide(Group& group, const std::shared_ptr<Write>& write, Undecided& undecided);
   void HandOn(Undecided undecided);
-  // Who sends a batch's replies: this thread, unless the next batch waits for it.
+  // This thread sends the replies of a batch itself, unless the next batch waits.
   WakeScope::AtEnd AtEndOfBatch() MEMORYD_EXCLUDES(mutex_);
   // Adds the write to the group's draft, unless its tenant has no room for it.
   SessionDraft::Decision Add(Group& group, Write& write);

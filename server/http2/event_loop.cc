@@ -113,7 +113,7 @@ void EventLoop::Handle(absl::FunctionRef<void()> event) {
 }
 
 void EventLoop::Visit() {
-  // Who has the turn looks for tasks after it.
+  // The thread that has the turn looks for tasks when its turn ends.
   if (!turn_.TryLock()) return;
   {
     const CallThread::Scope scope(nullptr);
@@ -141,7 +141,7 @@ void EventLoop::Post(Task task) {
     if (stopped_) return;
     tasks_.push_back(std::move(task));
   }
-  // Who has the turn looks for tasks after it.
+  // The thread that has the turn looks for tasks when its turn ends.
   if (HasTurn()) return;
   try {
     if (WakeScope::IsOpen()) {

@@ -19,11 +19,10 @@
 namespace memoryd {
 
 // Two threads, of which one polls. When an event made something due that waits for the store, the
-// other one polls while this one waits (CallThread). The loop's
-// objects belong to whoever has the *turn*: they are made, used and destroyed by one thread at a
-// time. The thread that polls has the turn while it handles an event. Another thread takes it for
-// the tasks that it has posted, when nobody else has it (WakeScope).
-// docs/adr/0069-a-call-on-one-thread.md
+// other one polls while this one waits (CallThread). The loop's objects belong to the thread that
+// has the *turn*: they are made, used and destroyed by one thread at a time. The thread that polls
+// has the turn while it handles an event. Another thread takes it for the tasks that it has posted,
+// when no thread has it (WakeScope). docs/adr/0069-a-call-on-one-thread.md
 class EventLoop final : private CallThread,
                         public WakeScope::Sleeper,
                         public std::enable_shared_from_this<EventLoop> {

@@ -135,7 +135,7 @@ std::vector<Read> AllReads() {
   };
 }
 
-// Of a line of a plan that searches or scans.
+// Matches a line of a plan that searches or scans.
 testing::Matcher<std::string> ReachesNoFurtherThan(Reach reach) {
   switch (reach) {
     case Reach::kSession:

@@ -80,7 +80,7 @@ class ItemCommitter {
   // Until nothing is queued.
   void CommitQueued() MEMORYD_EXCLUDES(mutex_);
   Calls Take() MEMORYD_REQUIRES(mutex_);
-  // Who sends a batch's replies: this thread, unless the next batch waits for it.
+  // This thread sends the replies of a batch itself, unless the next batch waits.
   WakeScope::AtEnd AtEndOfBatch() MEMORYD_EXCLUDES(mutex_);
   void Commit(const Calls& taken);
   void Conclude(const std::shared_ptr<ItemCall>& call, const ItemBatchResult& result,
