@@ -124,3 +124,12 @@ export function hex(data, most = 512) {
   for (let at = 0; at < shown.length; at += 16) lines.push(shown.slice(at, at + 16).join(" "));
   return lines.join("\n") + (data.length > most ? `\n… ${bytes(data.length)} in all` : "");
 }
+
+/** What a block is configured with; nothing where that can't be read. @param {any} block @returns {any} */
+export function optionsOf(block) {
+  try {
+    return JSON.parse(block.optionsJson || "{}") ?? {};
+  } catch {
+    return {};
+  }
+}

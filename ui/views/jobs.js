@@ -2,7 +2,7 @@
 // The jobs of a session: what runs, what failed and why, and another try.
 import { fill, h, said } from "../lib/dom.js";
 import { call, callAll } from "../lib/api.js";
-import { count, counted, enumName, number, when } from "../lib/format.js";
+import { count, counted, enumName, number, optionsOf, when } from "../lib/format.js";
 import { may, needs } from "../lib/caller.js";
 import { link, note } from "../lib/router.js";
 import { during, notify } from "../parts/dialog.js";
@@ -183,15 +183,6 @@ function modelOf(config, block) {
   const options = optionsOf(found);
   const name = options.model || options.embedder || found.kind;
   return found.worker ? `${name} of worker ${found.worker}` : name;
-}
-
-/** @param {any} block @returns {any} */
-function optionsOf(block) {
-  try {
-    return JSON.parse(block.optionsJson || "{}");
-  } catch {
-    return {};
-  }
 }
 
 /** @param {string} state */

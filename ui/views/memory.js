@@ -2,7 +2,7 @@
 // What the blocks of a session know, block by block.
 import { fill, h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
-import { count, counted, decoded, number, when } from "../lib/format.js";
+import { count, counted, decoded, number, optionsOf, when } from "../lib/format.js";
 import { link } from "../lib/router.js";
 import { command, empty, failure, loaded, shellName } from "../parts/states.js";
 import { partList } from "../parts/message.js";
@@ -113,12 +113,7 @@ function knowledge(reply, id, signal, reload) {
 
 /** @param {any} block */
 function otherSession(block) {
-  let other = "";
-  try {
-    other = JSON.parse(block.optionsJson || "{}").session_id ?? "";
-  } catch {
-    /* Shown as it is below. */
-  }
+  const other = optionsOf(block).session_id ?? "";
   return h(
     "p",
     null,
