@@ -3,7 +3,7 @@
 #   protobuf::libprotobuf gRPC::grpc++ PkgConfig::nghttp2 Boost::headers PkgConfig::libpqxx PkgConfig::libpq
 #   SQLite::SQLite3 absl::* fmt::fmt spdlog::spdlog yaml-cpp CLI11::CLI11 nlohmann_json::nlohmann_json
 #   OpenSSL::Crypto OpenSSL::SSL CURL::libcurl prometheus-cpp::core PkgConfig::utf8proc
-#   cjose::cjose ZLIB::ZLIB Stemmer::stemmer Threads::Threads GTest::gmock
+#   cjose::cjose PkgConfig::jemalloc ZLIB::ZLIB Stemmer::stemmer Threads::Threads GTest::gmock
 # and, where MEMORYD_WITH_OPENTELEMETRY is set, opentelemetry-cpp::otlp_http_exporter opentelemetry-cpp::trace
 
 find_package(Threads REQUIRED)
@@ -32,6 +32,7 @@ find_package(prometheus-cpp CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(libpqxx REQUIRED IMPORTED_TARGET GLOBAL libpqxx)
 pkg_check_modules(libpq REQUIRED IMPORTED_TARGET GLOBAL libpq)
+pkg_check_modules(jemalloc REQUIRED IMPORTED_TARGET GLOBAL jemalloc)
 pkg_check_modules(nghttp2 REQUIRED IMPORTED_TARGET GLOBAL libnghttp2)
 pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET GLOBAL libutf8proc)
 

@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <malloc.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -67,15 +66,6 @@ void RaiseDescriptorLimit() {
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &limit);
-}
-
-// What is freed goes back at once where it is large, and early where it is not: a limit of memory
-// counts what the allocator keeps. By default glibc keeps up to 64 MiB in each of many arenas.
-void KeepLittleFreedMemory() {
-  const long processors = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
-  ::mallopt(M_MMAP_THRESHOLD, 256 << 10);
-  ::mallopt(M_TRIM_THRESHOLD, 1 << 20);
-  ::mallopt(M_ARENA_MAX, static_cast<int>(2 + processors));
 }
 
 // Those of the process, of its threads' event loops, of listeners, and some for callers.
@@ -273,7 +263,6 @@ int main(int argc, char** argv) {
   // Before the first thread, so that every thread inherits it and sigwait() gets the signal.
   const memoryd::StopSignals stop = BlockStopSignals(is_dev);
   RaiseDescriptorLimit();
-  KeepLittleFreedMemory();
 
   switch (line->command) {
     case memoryd::Command::kHelp:

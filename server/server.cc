@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/unknown_field_set.h>
-#include <malloc.h>
 #include <prometheus/collectable.h>
 #include <signal.h>
 #include <spdlog/spdlog.h>
@@ -42,6 +41,7 @@
 #include "server/migrated_store.h"
 #include "server/ops/audit_log.h"
 #include "server/ops/build_info.h"
+#include "server/ops/freed_memory.h"
 #include "server/ops/log.h"
 #include "server/ops/memory_watch.h"
 #include "server/ops/metrics.h"
@@ -83,7 +83,7 @@ std::shared_ptr<const WordVectors> LoadWordVectors(const std::string& file) {
   }
   absl::StatusOr<std::shared_ptr<const WordVectors>> vectors = WordVectors::Load(file);
   // To read the tokenizer took several times the memory that is kept.
-  malloc_trim(0);
+  ReturnFreedMemory();
   if (vectors.ok()) return *std::move(vectors);
   spdlog::warn("no word vectors, Query ranks by words alone: {}; see the setting word_vectors",
                std::string(vectors.status().message()));

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <malloc.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
@@ -25,6 +24,7 @@
 #include "core/base/error.h"
 #include "core/base/histogram.h"
 #include "core/base/memory_budget.h"
+#include "server/ops/freed_memory.h"
 #include "server/settings/limits.h"
 
 namespace memoryd {
@@ -72,7 +72,7 @@ void MemoryWatch::Look() {
     if (used > mark) {
       budget_.Shrink();
       // What was let go counts until it is given back.
-      malloc_trim(0);
+      ReturnFreedMemory();
       used = used_();
     }
     const bool is_short = used > mark;
