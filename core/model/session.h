@@ -91,6 +91,11 @@ struct SessionRow {
 
 inline constexpr std::size_t kMaxPinned = 8;
 
+// Whether `after` differs from `before` in nothing but what messages change that are put behind the
+// others: revision, next_position, active_count, active_tokens, message_bytes, update_us and
+// commit_tag. So do most commits.
+bool IsAppend(const SessionRow& before, const SessionRow& after);
+
 // What an active message counts besides its body, for what it takes in memory.
 inline constexpr std::int64_t kActiveMessageBytes = 256;
 // The most that the active messages of a session may have, as far as its row tells: the bytes of a

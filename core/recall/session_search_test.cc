@@ -326,6 +326,7 @@ TEST_F(SessionSearchTest, TheLeastRecentlyUsedIndexGoesFirst) {
     SessionChange copy = *change_;
     copy.key.session = other;
     copy.expected_revision = 0;
+    copy.appends_only = false;
     ASSERT_EQ(real_->Commit({&copy, 1}).front().outcome, CommitOutcome::kCommitted);
   }
   EXPECT_EQ(find("session"), 1U);

@@ -120,6 +120,68 @@ TEST_P(CommitContractTest, ALostRevisionStoresNothing) {
   EXPECT_THAT(Positions(kKey, first.row.generation), ElementsAre(1, 2, 3, 4));
 }
 
+TEST_P(CommitContractTest, AnAppendWritesNoOtherColumnOfTheRow) {
+  SessionChange first = NewSession(kKey, 2);
+  first.row.archived_count = 4;
+  first.row.config = "{}";
+  first.write_config = true;
+  MustCommit(first);
+  SessionChange append = Following(first, 2);
+  append.row.commit_tag = 0x8000'0000'0000'0007;
+  ASSERT_TRUE(IsAppend(first.row, append.row));
+  append.appends_only = true;
+  MustCommit(append);
+  EXPECT_EQ(Load(kKey)->row, append.row);
+
+  SessionChange next = Following(append, 1);
+  next.appends_only = true;
+  const SessionRow expected = next.row;
+  next.row.archived_count = 9;
+  next.row.floor = next.row.watermark = 3;
+  next.row.create_us = 5;
+  MustCommit(next);
+  EXPECT_EQ(Load(kKey)->row, expected);
+  EXPECT_THAT(Positions(kKey, first.row.generation), ElementsAre(1, 2, 3, 4, 5));
+}
+
+TEST_P(CommitContractTest, AnAppendToAnotherRevisionIsLost) {
+  const SessionChange first = NewSession(kKey, 1);
+  SessionChange append = Following(first, 1);
+  append.appends_only = true;
+  EXPECT_EQ(CommitOne(append), CommitOutcome::kRevisionLost) << "there is no row";
+  MustCommit(first);
+  for (const std::int64_t expected : {2, 1000}) {
+    append.expected_revision = expected;
+    EXPECT_EQ(CommitOne(append), CommitOutcome::kRevisionLost) << expected;
+  }
+  EXPECT_EQ(Load(kKey)->row, first.row);
+  EXPECT_THAT(Positions(kKey, first.row.generation), ElementsAre(1));
+}
+
+TEST_P(CommitContractTest, AppendsAndOtherChangesAreWrittenTogether) {
+  for (const int count : {2, 5, 40}) {
+    std::vector<SessionChange> before;
+    std::vector<SessionChange> changes;
+    for (int i = 0; i < count; ++i) {
+      before.push_back(NewSession({"tenant", fmt::format("{} of {}", i, count)}, 1));
+      MustCommit(before.back());
+      SessionChange change = Following(before.back(), 1 + i % 3);
+      change.appends_only = i % 4 != 0;
+      if (!change.appends_only) change.row.archived_count = 7;
+      if (i % 5 == 1) change.requests = {Request("request")};
+      changes.push_back(change);
+    }
+    const auto lost = static_cast<std::size_t>(count - 1);
+    changes[lost].expected_revision = 9;
+    const std::vector<CommitOutcome> outcomes = CommitAll(changes);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      EXPECT_EQ(outcomes[i], i == lost ? CommitOutcome::kRevisionLost : CommitOutcome::kCommitted);
+      EXPECT_EQ(Load(changes[i].key)->row, i == lost ? before[i].row : changes[i].row);
+      EXPECT_EQ(HasRequest(changes[i].key, "request"), i != lost && i % 5 == 1);
+    }
+  }
+}
+
 TEST_P(CommitContractTest, UpdatingAMissingRowIsLostAndMakesNone) {
   SessionChange change = NewSession(kKey, 1);
   change.expected_revision = 7;

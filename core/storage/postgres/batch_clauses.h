@@ -17,7 +17,7 @@ namespace memoryd {
 
 enum class RowForm {
   kList,          // Each value is a parameter.
-  kListOrArrays,  // As arrays in a statement of one large change.
+  kListOrArrays,  // As arrays in a statement of one large change, or of many.
   kArrays,        // Each column is a parameter, however many rows there are.
 };
 
@@ -32,10 +32,10 @@ struct BatchClause {
   // Begin with tenant and session.
   std::span<const BatchColumn> columns;
   RowForm form;
-  // {columns} becomes the names of the columns. {rows} becomes all rows: what follows the columns
-  // of an INSERT, and a table `given` where `form` is kArrays. {conditions} becomes the rows as
+  // {columns} becomes the names of the columns. {rows} becomes all rows, as they follow the columns
+  // of an INSERT, {given} the rows as a table `given`. {conditions} becomes the rows as
   // alternatives, each of which is all of its values. {set} becomes assignments to all columns but
-  // the keys.
+  // the keys: of `given` where there is that table, else of `excluded`.
   std::string_view sql;
   // How many rows Write() writes of a change at most, without looking closely.
   std::size_t (*max_rows)(const SessionChange& change);
@@ -43,6 +43,11 @@ struct BatchClause {
   // Of a kListOrArrays: a change with more rows is written as arrays.
   std::size_t max_listed = std::numeric_limits<std::size_t>::max();
   Exception exception = {};
+  // Its rows are those of sessions: it returns the `previous_revision` that says whether one was
+  // won.
+  bool is_of_sessions = false;
+
+  constexpr bool has_given() const { return sql.find("{given}") != std::string_view::npos; }
 
   // The columns that a parameter is sent for.
   constexpr std::span<const BatchColumn> parameters() const {
@@ -52,8 +57,8 @@ struct BatchClause {
   }
 };
 
-// In the order of the statement. The first is of the sessions' rows, one for each change, and
-// returns the `previous_revision` that says whether it was won.
+// In the order of the statement. Those of the sessions' rows come first, and have one row together
+// for each change.
 std::span<const BatchClause> BatchClauses();
 
 }  // namespace memoryd

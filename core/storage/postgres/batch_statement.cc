@@ -66,6 +66,7 @@ class ClauseText {
     AppendFilled(sql_, clause_.sql, [this](std::string_view name) {
       if (name == "columns") AppendNames(clause_.columns);
       if (name == "rows") AppendRows();
+      if (name == "given") AppendGiven();
       if (name == "conditions") AppendList(" AND ", " OR ");
       if (name == "set") AppendAssignments();
     });
@@ -78,10 +79,7 @@ class ClauseText {
 
   void AppendRows() {
     if (!arrays_) {
-      sql_ += "VALUES ";
-      AppendList(", ", ",");
-    } else if (clause_.form == RowForm::kArrays) {
-      AppendGiven();
+      AppendValues();
     } else {
       sql_ += "SELECT ";
       AppendJoined(sql_, ", ", clause_.columns.size(), [this](std::size_t i) {
@@ -94,11 +92,20 @@ class ClauseText {
     }
   }
 
-  // The arrays as a table.
+  void AppendValues() {
+    sql_ += "VALUES ";
+    AppendList(", ", ",");
+  }
+
+  // As a table.
   void AppendGiven() {
     const std::span<const BatchColumn> columns = clause_.parameters();
-    sql_ += "unnest(";
-    AppendParameters(sql_, first_, columns.size());
+    sql_ += arrays_ ? "unnest(" : "(";
+    if (arrays_) {
+      AppendParameters(sql_, first_, columns.size());
+    } else {
+      AppendValues();
+    }
     sql_ += ") AS given (";
     AppendNames(columns);
     sql_ += ')';
@@ -121,7 +128,7 @@ class ClauseText {
   }
 
   void AppendAssignments() {
-    const std::string_view given = clause_.form == RowForm::kArrays ? "given." : "excluded.";
+    const std::string_view given = clause_.has_given() ? "given." : "excluded.";
     bool first = true;
     for (const BatchColumn& column : clause_.columns) {
       if (column.is_key) continue;
@@ -158,7 +165,8 @@ bool BatchStatement::NeedsArrays(const SessionChange& change) {
 }
 
 BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
-  shape_.arrays = changes.size() == 1 && NeedsArrays(*changes.front());
+  shape_.arrays =
+      changes.size() >= kArraysFrom || (changes.size() == 1 && NeedsArrays(*changes.front()));
   const std::span<const BatchClause> clauses = BatchClauses();
   std::size_t parameters = 0;
   for (const BatchClause& clause : clauses) {
@@ -183,6 +191,25 @@ BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
   }
 }
 
+// Divides by zero unless every session's row was won. `first` is of each clause's parameters.
+void BatchStatement::AppendOutcome(std::span<const std::size_t> first, std::string& sql) const {
+  const std::span<const BatchClause> clauses = BatchClauses();
+  std::string wanted;
+  std::string rows;
+  for (std::size_t i = 0; clauses[i].is_of_sessions; ++i) {
+    if (shape_.rows[i] == 0) continue;
+    wanted += wanted.empty() ? "" : " + ";
+    wanted += IsArrays(clauses[i], shape_.arrays) ? fmt::format("cardinality(${})", first[i])
+                                                  : fmt::format("{}", shape_.rows[i]);
+    rows += rows.empty() ? "" : " UNION ALL ";
+    rows.append("SELECT previous_revision FROM ").append(clauses[i].name);
+  }
+  fmt::format_to(std::back_inserter(sql),
+                 " SELECT 1 / (CASE WHEN count(*) FILTER (WHERE previous_revision >= 0) = {} "
+                 "THEN 1 ELSE 0 END) FROM ({}) AS changed",
+                 wanted, rows);
+}
+
 std::string BatchStatement::Sql() const {
   const std::span<const BatchClause> clauses = BatchClauses();
   std::string sql = "WITH ";
@@ -192,7 +219,7 @@ std::string BatchStatement::Sql() const {
     const BatchClause& clause = clauses[i];
     first[i] = next;
     if (shape_.rows[i] == 0) continue;
-    if (i > 0) sql += ", ";
+    if (next > 1) sql += ", ";
     sql.append(clause.name).append(" AS (");
     ClauseText(clause, shape_.rows[i], IsArrays(clause, shape_.arrays), next, sql).Append();
     for (std::size_t other = 0; other < i; ++other) {
@@ -206,10 +233,7 @@ std::string BatchStatement::Sql() const {
     sql += ')';
     next += shape_.rows[i] * clause.parameters().size();
   }
-  fmt::format_to(std::back_inserter(sql),
-                 " SELECT 1 / (CASE WHEN count(*) FILTER (WHERE previous_revision >= 0) = {} "
-                 "THEN 1 ELSE 0 END) FROM {}",
-                 shape_.rows.front(), clauses.front().name);
+  AppendOutcome(first, sql);
   return sql;
 }
 

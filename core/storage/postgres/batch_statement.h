@@ -1,12 +1,13 @@
 // The one statement that writes a batch of session changes (docs/adr/0001-commit-statement.md).
 //
 // It is all or nothing: the session rows are written by a conditional multi-row INSERT … ON
-// CONFLICT DO UPDATE, everything else by further CTEs, and the final SELECT divides by zero
-// (SQLSTATE 22012) unless every session row was won. batch_clauses.h has the CTEs.
+// CONFLICT DO UPDATE, or by a conditional UPDATE where messages are appended and no more,
+// everything else by further CTEs, and the final SELECT divides by zero (SQLSTATE 22012) unless
+// every session row was won. batch_clauses.h has the CTEs.
 //
-// `previous_revision` carries the condition: it is sent as minus the expected revision and turned
-// round by the update. A row that ends up with a negative one was inserted where an update was
-// meant, which counts as lost. With an expected revision of 0 every stored row is a loss, since
+// `previous_revision` carries the condition: the INSERT has minus the expected revision, which is
+// turned round by its update. A row that ends up with a negative one was inserted where an update
+// was meant, which counts as lost. With an expected revision of 0 every stored row is a loss, since
 // stored revisions are at least 1.
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_BATCH_STATEMENT_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_BATCH_STATEMENT_H_
@@ -66,6 +67,10 @@ class BatchStatement final : public ShapedStatement {
   // The most parameters of a batch without arrays.
   static constexpr std::size_t kMaxParameters = 16'000;
 
+  // So many changes come as arrays: one text for any number of them, and fewer parameters to read.
+  // For fewer a list costs PostgreSQL less.
+  static constexpr std::size_t kArraysFrom = 16;
+
   // Parameters that `change` takes, at most, when it is written without arrays.
   static std::size_t ParameterCount(const SessionChange& change);
 
@@ -78,6 +83,9 @@ class BatchStatement final : public ShapedStatement {
   explicit BatchStatement(std::span<const SessionChange* const> changes);
 
   std::string Sql() const override;
+
+ private:
+  void AppendOutcome(std::span<const std::size_t> first, std::string& sql) const;
 };
 
 }  // namespace memoryd

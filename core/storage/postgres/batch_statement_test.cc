@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/model/job.h"
 #include "core/model/message.h"
@@ -21,6 +22,7 @@
 namespace memoryd {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
@@ -72,7 +74,8 @@ TEST(BatchStatementTest, TheTextUsesEveryParameter) {
     // A change of thousands of messages has no other part, or all of them.
     const int step = messages > 1000 ? 255 : 1;
     for (int parts = 0; parts < 256; parts += step) {
-      const SessionChange change = ChangeOfParts(messages, parts);
+      SessionChange change = ChangeOfParts(messages, parts);
+      change.appends_only = parts % 3 == 0;
       const SessionChange* const changes[] = {&change};
       const BatchStatement statement(changes);
       EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
@@ -92,6 +95,45 @@ TEST(BatchStatementTest, TheShapeDecidesTheText) {
   EXPECT_EQ(BatchStatement(first).Sql(), BatchStatement(second).Sql());
   EXPECT_NE(BatchStatement(first).shape(), BatchStatement(third).shape());
   EXPECT_NE(BatchStatement(first).Sql(), BatchStatement(third).Sql());
+}
+
+TEST(BatchStatementTest, AnAppendUpdatesFewColumns) {
+  SessionChange append = Change("a", 1), other = Change("b", 1);
+  append.appends_only = true;
+  const SessionChange* const one[] = {&append};
+  EXPECT_THAT(
+      BatchStatement(one).Sql(),
+      AllOf(HasSubstr("UPDATE memoryd_sessions AS stored SET revision = given.revision,"),
+            HasSubstr("FROM (VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)) AS given (tenant, "),
+            HasSubstr("WITH advanced AS (UPDATE"), HasSubstr("previous_revision >= 0) = 1 THEN"),
+            Not(HasSubstr("archived_count")), Not(HasSubstr("ON CONFLICT"))));
+  const SessionChange* const both[] = {&append, &other};
+  EXPECT_THAT(BatchStatement(both).Sql(),
+              AllOf(HasSubstr("previous_revision >= 0) = 1 + 1 THEN"),
+                    HasSubstr("FROM (SELECT previous_revision FROM won UNION ALL "
+                              "SELECT previous_revision FROM advanced) AS changed")));
+}
+
+TEST(BatchStatementTest, ManyAppendsShareOneText) {
+  std::vector<SessionChange> appends;
+  for (int i = 0; i < 40; ++i) appends.push_back(Change(fmt::format("s{}", i), 1 + i % 3));
+  std::vector<const SessionChange*> changes;
+  for (SessionChange& append : appends) {
+    append.appends_only = true;
+    changes.push_back(&append);
+  }
+  const std::span<const SessionChange* const> all(changes);
+  const BatchStatement forty(all), sixteen(all.first(BatchStatement::kArraysFrom)),
+      fifteen(all.first(BatchStatement::kArraysFrom - 1));
+  EXPECT_EQ(forty.shape(), sixteen.shape());
+  EXPECT_EQ(forty.Sql(), sixteen.Sql());
+  EXPECT_THAT(forty.Sql(), HasSubstr("previous_revision >= 0) = cardinality($1) THEN"));
+  EXPECT_EQ(forty.values().size(), 21u);
+  EXPECT_THAT(fifteen.Sql(), Not(HasSubstr("unnest")));
+  // One that is not appended stands before them.
+  appends[0].appends_only = false;
+  EXPECT_THAT(BatchStatement(all).Sql(),
+              HasSubstr("previous_revision >= 0) = 1 + cardinality($30) THEN"));
 }
 
 TEST(BatchStatementTest, LargeChangesOfAnySizeShareOneText) {
@@ -249,6 +291,7 @@ TEST(BatchClausesTest, EveryWriterFillsTheColumnsOfItsClause) {
   for (const bool written : {false, true}) {
     change.write_config = change.write_expire_us = change.write_drop_us = written;
     for (const BatchClause& clause : BatchClauses()) {
+      change.appends_only = clause.name == "advanced";
       EXPECT_EQ(Disagreement(clause, change), "") << clause.name;
     }
   }
@@ -303,7 +346,7 @@ TEST(BatchClausesTest, NamesAreWordsAndDiffer) {
 }
 
 TEST(BatchClausesTest, TheTextsHaveNoOtherPlaceholdersThanAreKnown) {
-  const std::regex known(R"(\{(columns|rows|conditions|set)\})"), keys(R"(\{keys\})"),
+  const std::regex known(R"(\{(columns|rows|given|conditions|set)\})"), keys(R"(\{keys\})"),
       value(R"(\{\})");
   const auto without = [](std::string_view text, const std::regex& placeholder) {
     return std::regex_replace(std::string(text), placeholder, "");

@@ -77,12 +77,14 @@ absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& op
   values["client_encoding"] = "UTF8";
   if (!options.transaction_pooling) {
     // The statement must give up before the caller does (batch_writer.h), a waiter for a lock
-    // before the statement. Plans of the few shapes there are do not depend on the values. Rows are
-    // read in the order of an index, as many as are wanted; a bitmap's would all be sorted first.
+    // before the statement. Plans of the few shapes there are do not depend on the values, nor may
+    // they be of a time when tables were small: rows are reached by an index, and read in its
+    // order, as many as are wanted.
     values["options"] = fmt::format(
         "-c statement_timeout={} -c lock_timeout={} "
         "-c idle_in_transaction_session_timeout=10000 -c jit=off "
-        "-c plan_cache_mode=force_generic_plan -c enable_bitmapscan=off "
+        "-c plan_cache_mode=force_generic_plan -c enable_bitmapscan=off -c enable_seqscan=off "
+        "-c enable_hashjoin=off -c enable_mergejoin=off "
         "-c default_transaction_isolation=read\\ committed {}",
         std::max(1, options.timeout_ms / 2), std::max(1, options.timeout_ms / 8),
         values["options"]);

@@ -37,6 +37,12 @@ constexpr char kUpdateSession[] =
     " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?, opening = ?"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
+// Those columns that IsAppend() names.
+constexpr char kAdvanceSession[] =
+    "UPDATE memoryd_sessions SET revision = ?, next_position = ?, active_count = ?,"
+    " active_tokens = ?, message_bytes = ?, update_us = ?, commit_tag = ?"
+    " WHERE tenant = ? AND session = ? AND revision = ?";
+
 // Apart from kUpdateSession, since it starts a trigger.
 constexpr char kSetConfig[] =
     "UPDATE memoryd_sessions SET config = ? WHERE tenant = ? AND session = ?";
@@ -114,9 +120,28 @@ bool IsSetApart(const SessionChange& change) {
   return change.write_config && (!IsInsert(change) || NewValue(change.row.config).is_large());
 }
 
+int AdvanceRow(Database& db, const SessionChange& change, bool& won) {
+  const SessionRow& row = change.row;
+  Query query = db.Prepare(kAdvanceSession);
+  query.Bind(row.revision)
+      .Bind(row.next_position)
+      .Bind(row.active_count)
+      .Bind(row.active_tokens)
+      .Bind(row.message_bytes)
+      .Bind(row.update_us)
+      .BindBits(row.commit_tag)
+      .BindText(change.key.tenant)
+      .BindText(change.key.session)
+      .Bind(change.expected_revision);
+  const int code = query.Run();
+  won = code == SQLITE_OK && db.changes() == 1;
+  return code;
+}
+
 // Sets `won` to whether the stored revision was the expected one and the row was written, but for a
 // configuration that IsSetApart().
 int WriteRow(Database& db, const SessionChange& change, bool& won) {
+  if (change.appends_only) return AdvanceRow(db, change, won);
   const SessionRow& row = change.row;
   const bool insert = IsInsert(change);
   const std::string pinned = EncodePositions(row.pinned);

@@ -319,6 +319,8 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
   change.write_expire_us = row_.expire_us != base_expire_us_;
   change.write_drop_us =
       row_.drop_us != base_drop_us_ || row_.has_timed_items != base_has_timed_items_;
+  change.appends_only = base_revision_ > 0 && base_.row.revision == base_revision_ &&
+                        !write_config_ && IsAppend(base_.row, row_);
   change.contents = std::move(stored_contents_);
   change.erased_entries = std::move(erased_contents_);
   if (replaced_content_ != nullptr) change.replaced_contents = {replaced_content_};

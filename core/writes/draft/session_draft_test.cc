@@ -386,6 +386,30 @@ TEST_F(SessionDraftTest, AMessageMayBeFlushedByTheChangeThatStoresIt) {
   EXPECT_EQ(session_.row.watermark, 4);
 }
 
+TEST_F(SessionDraftTest, APutThatMovesNothingOnlyAppends) {
+  MustStore(Put({{"user", "a"}}));
+  EXPECT_FALSE(change_->appends_only) << "it makes the session";
+  MustStore(Put({{"user", "b"}}));
+  EXPECT_TRUE(change_->appends_only);
+  SessionDraft draft = NewDraft();
+  Add(draft, Put({{"user", "c"}}));
+  Add(draft, Put({{"user", "d"}}));
+  EXPECT_TRUE(draft.TakeChange(kKey).appends_only);
+  SessionSettings other = WordSettings();
+  other.policy = PolicyKind::kBuffer;
+  MustStore(WithSettings(commands::UpdateSession(), other));
+  EXPECT_FALSE(change_->appends_only);
+}
+
+TEST_F(SessionDraftTest, APutThatFlushesDoesMore) {
+  CreateSmall();
+  MustStore(Plain(commands::Put(), {{"user", "a"}, {"user", "b"}}));
+  EXPECT_TRUE(change_->appends_only);
+  MustStore(Plain(commands::Put(), {{"user", "c"}, {"user", "d"}, {"user", "e"}}));
+  ASSERT_GT(session_.row.archived_count, 0);
+  EXPECT_FALSE(change_->appends_only);
+}
+
 TEST_F(SessionDraftTest, PolicyBufferNeverFlushes) {
   CreateSmall();
   SessionSettings buffer;
