@@ -56,8 +56,9 @@ class Bench:
     def sqlite(self, name: str) -> str:
         return f"sqlite:{self.folder / name}.db"
 
-    def echo(self, reply_bytes: int, listen: str = "127.0.0.1:0") -> processes.Server:
-        return self._start("memoryd_echo", f"--reply_bytes={reply_bytes}", listen=listen)
+    def echo(self, reply_bytes: int, *flags: str,
+             listen: str = "127.0.0.1:0") -> processes.Server:
+        return self._start("memoryd_echo", f"--reply_bytes={reply_bytes}", *flags, listen=listen)
 
     def _start(self, program: str, *flags: str, listen: str = "127.0.0.1:0") -> processes.Server:
         self._servers += 1

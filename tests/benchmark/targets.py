@@ -78,6 +78,11 @@ def cpu_growth(many: str, few: str) -> Figure:
     return lambda samples: by_round(samples, [many, few], lambda a, b: each(a) / each(b))
 
 
+def cpu_us(leg: str, name: str) -> Figure:
+    return lambda samples: by_round(
+        samples, [leg], lambda sample: sample[name] / sample["ops"] * 1e6)
+
+
 def disk_limit(leg: str, sync: str, on_tmpfs: str) -> Figure:
     """Beside what the disk allows with batches of this size, or the CPU, which tmpfs shows."""
 
@@ -127,6 +132,13 @@ def _growth() -> list[Row]:
 
 ROWS = [
     *_stores(),
+    Row("Put, PostgreSQL, 128 outstanding: PostgreSQL's CPU a Put",
+        cpu_us("postgresql put 128", "postgres_cpu_seconds"), 12, at_most=True, reach=9, digits=1,
+        unit="µs"),
+    Row("Put, PostgreSQL, 32 outstanding / the echo of memoryd's own front, calls/s",
+        quotient("postgresql put 32", "front put 32")),
+    Row("Put, SQLite, 32 outstanding / the echo of memoryd's own front, calls/s",
+        quotient("sqlite put 32", "front put 32")),
     Row("Put, PostgreSQL, one outstanding: p50 / (echo's p50 + a one-row commit's p50)",
         beside_sum("postgresql put 1", "echo put 1", "pgbench insert 1"),
         1.15, at_most=True, reach=1.0),

@@ -41,7 +41,7 @@ def _puts(bench: Bench, stores: dict[str, processes.Server], kind: str,
           outstandings: tuple[int, ...], **flags: object) -> list[Leg]:
     size = bench.reply_bytes(stores["sqlite"], "put", session_prefix=f"probe {kind}", **flags)
     bench.notes.append(f"a reply to `{kind}` has {size} bytes")
-    servers = {"echo": bench.echo(size), "postgresql": stores["postgresql"],
+    servers = {**_echoes(bench, size), "postgresql": stores["postgresql"],
                "sqlite": stores["sqlite"]}
 
     def leg(name: str, outstanding: int) -> Leg:
@@ -64,7 +64,7 @@ def _gets(bench: Bench, stores: dict[str, processes.Server], kind: str,
     if size < messages * MESSAGE_BYTES:
         raise RuntimeError(f"{size} bytes are not {messages} messages")
     bench.notes.append(f"a reply to `{kind}` has {size:,} bytes")
-    servers = {"echo": bench.echo(size), **stores}
+    servers = {**_echoes(bench, size), **stores}
 
     def leg(name: str, outstanding: int) -> Leg:
         return Leg(f"{name} {kind} {outstanding}", lambda _: bench.measure(
@@ -72,6 +72,11 @@ def _gets(bench: Bench, stores: dict[str, processes.Server], kind: str,
             session_prefix=kind, postgres=_postgres(bench, name)))
 
     return [leg(name, outstanding) for outstanding in outstandings for name in servers]
+
+
+def _echoes(bench: Bench, size: int) -> dict[str, processes.Server]:
+    """By gRPC's callback server, and by memoryd's own front."""
+    return {"echo": bench.echo(size), "front": bench.echo(size, "--own_front")}
 
 
 def _postgres(bench: Bench, name: str) -> processes.Postgres | None:
