@@ -23,7 +23,7 @@ if [ "${UNIT_TESTS:-yes}" = yes ]; then
 else
   # For who runs `make check` too, which has them under AddressSanitizer: only what the other tests run.
   $results step 'release build' tools/build.sh release memoryd memoryd_failpoints memoryd_later_schema \
-    client_writer clock_ahead disk_faults token_count python_repr
+    client_driver client_writer clock_ahead disk_faults token_count python_repr
 fi
 $results step 'tokens beside tiktoken' $python tests/tokens/compare_tiktoken.py --no-speed \
   --tool build/bin/token_count --vocabulary build/share/memoryd
@@ -34,6 +34,7 @@ $with_postgres $results pytest 'durability' tests/durability
 $results pytest 'checker of the torture' tests/torture
 $results pytest 'figures of the benchmarks' tests/benchmark
 $with_postgres $results pytest 'clients' tests/clients -n 3 --dist loadgroup
+$results step 'conformance of clients' $python tests/client_conformance/run.py python python-asyncio cpp
 $results step 'fresh install' $python tests/clients/fresh_install.py
 $results step 'fresh install beside autogen-core' $python tests/clients/fresh_install.py \
   --beside autogen-core==0.7.5

@@ -38,6 +38,8 @@ AWAY = Failed(grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")
 DRAINING = Failed(grpc.StatusCode.UNAVAILABLE, "DRAINING")
 LATE = Failed(grpc.StatusCode.DEADLINE_EXCEEDED)
 REFUSED = Failed(grpc.StatusCode.ABORTED, "REVISION_MISMATCH")
+FULL = Failed(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUEUE_FULL")
+UNKNOWN_CALLER = Failed(grpc.StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED")
 
 
 @pytest.mark.parametrize("failures, raised", (
@@ -48,6 +50,9 @@ REFUSED = Failed(grpc.StatusCode.ABORTED, "REVISION_MISMATCH")
     ([AWAY, LATE], LATE),
     ([AWAY, DRAINING], DRAINING),
     ([LOST, REFUSED], REFUSED),
+    ([LOST, FULL], LOST),
+    ([AWAY, FULL], FULL),
+    ([LOST, UNKNOWN_CALLER], LOST),
 ))
 def test_what_may_have_been_done_is_never_denied(monkeypatch, failures, raised):
     now = [0.0]

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "memoryd/attempts.h"
 #include "memoryd/connection.h"
 #include "memoryd/error_info.h"
 #include "memoryd/options.h"
@@ -39,17 +40,6 @@ template <typename Item>
 void Append(google::protobuf::RepeatedPtrField<Item>& items, std::vector<Item>& all) {
   all.insert(all.end(), std::make_move_iterator(items.begin()),
              std::make_move_iterator(items.end()));
-}
-
-// Whether the call may have been done or not. CANCELLED is how gRPC ends calls that meet a server
-// as it goes.
-bool EndsWithoutAnswer(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsCancelled(status);
-}
-
-bool SaysNothingWasDone(const absl::Status& status) {
-  const std::string reason = GetErrorInfo(status).reason;
-  return reason == "STORE_UNAVAILABLE" || reason == "DRAINING";
 }
 
 absl::Duration DurationOf(const google::protobuf::Duration& duration) {
@@ -456,25 +446,36 @@ absl::StatusOr<v1::GetServerInfoResponse> Client::GetServerInfo(const CallOption
 template <typename Request, typename Response>
 absl::StatusOr<Response> Client::Repeat(Method<Request, Response> method, const Request& request,
                                         const CallOptions& options) const {
-  Attempt attempt{.deadline = Deadline(options)};
+  return Send(method, request, {.deadline = Deadline(options)}, /*is_repeatable=*/true);
+}
+
+template <typename Request, typename Response>
+absl::StatusOr<Response> Client::Send(Method<Request, Response> method, const Request& request,
+                                      Attempt attempt, bool is_repeatable) const {
   absl::Status unknown;
   absl::BitGen random;
-  for (absl::Duration pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+  absl::Duration pause = kFirstPause;
+  while (true) {
     absl::StatusOr<Response> reply = (connection_.get()->*method)(request, attempt);
     if (reply.ok()) return reply;
+    const absl::Status& status = reply.status();
     // Half to one and a half of the pause, so that many clients don't return as one.
-    const absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
-    const bool is_repeated = wait_for_ready_ && EndsWithoutAnswer(reply.status());
-    if (!is_repeated || connection_->Now() + wait >= attempt.deadline) {
-      const bool is_answer =
-          !EndsWithoutAnswer(reply.status()) && !absl::IsDeadlineExceeded(reply.status());
-      if (is_answer || unknown.ok()) return reply;
+    absl::Duration wait = pause * absl::Uniform(random, 0.5, 1.5);
+    bool is_repeated = is_repeatable && EndsWithoutAnswer(status);
+    if (const auto told = ToldToWait(status)) {
+      wait = *told * absl::Uniform(random, 1.0, 1.25);
+      is_repeated = true;
+    } else {
+      pause = std::min(2 * pause, kLongestPause);
+    }
+    if (!wait_for_ready_ || !is_repeated || connection_->Now() + wait >= attempt.deadline) {
+      if (unknown.ok() || !SaysNothingOfEarlierAttempts(status)) return reply;
       // What this attempt came to says nothing of an earlier one, and that there is no time left
       // less than what took it.
       return unknown;
     }
     connection_->Wait(wait);
-    if (!SaysNothingWasDone(reply.status())) unknown = reply.status();
+    if (MayHaveBeenDone(status)) unknown = status;
     // The first attempt finds out what is wrong. From then on gRPC waits for the connection:
     // nothing brings it about but a call that waits.
     attempt.wait_for_ready = true;
@@ -491,8 +492,8 @@ absl::StatusOr<Response> Client::Change(Method<Request, Response> method, Reques
 template <typename Request, typename Response>
 absl::StatusOr<Response> Client::Once(Method<Request, Response> method, const Request& request,
                                       const CallOptions& options) const {
-  const Attempt attempt{.deadline = Deadline(options), .wait_for_ready = wait_for_ready_};
-  return (connection_.get()->*method)(request, attempt);
+  return Send(method, request, {.deadline = Deadline(options), .wait_for_ready = wait_for_ready_},
+              /*is_repeatable=*/false);
 }
 
 absl::Time Client::Deadline(const CallOptions& options) const {

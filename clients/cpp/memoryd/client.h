@@ -34,9 +34,10 @@ v1::Content MakeContent(std::string_view text, std::string_view mime_type = "tex
 //
 // A call that changes something carries a request id. The client makes one for each call, unless
 // the request has one. A call that fails UNAVAILABLE or CANCELLED has an unknown outcome, so it is
-// repeated until its deadline; the request id keeps it from being done twice. With
-// Options::wait_for_ready false nothing is repeated. RetryJob and CancelJob have no request id:
-// they wait for a connection and are sent once.
+// repeated until its deadline; the request id keeps it from being done twice. RetryJob, CancelJob
+// and CopyNamespace have no request id: they wait for a connection and are sent once. A call that
+// the server refuses with the time when to come again, `retry_after_ms`, is repeated then. With
+// Options::wait_for_ready false nothing is repeated.
 class Client {
  public:
   explicit Client(const Options& options = {});
@@ -191,6 +192,11 @@ class Client {
   template <typename Request, typename Response>
   absl::StatusOr<Response> Repeat(Method<Request, Response> method, const Request& request,
                                   const CallOptions& options) const;
+  // Makes the attempts of a call until it is answered or the time is over. One that is not
+  // `is_repeatable` is made again only when the server has refused it and says when to come again.
+  template <typename Request, typename Response>
+  absl::StatusOr<Response> Send(Method<Request, Response> method, const Request& request,
+                                Attempt attempt, bool is_repeatable) const;
   // For an upload: the client sends the call once, without a deadline unless the caller sets one.
   Attempt UploadAttempt(const CallOptions& options) const;
   // Repeats a call that changes something, under one request id.

@@ -88,6 +88,23 @@ ErrorInfo GetErrorInfo(const absl::Status& status) {
   return info;
 }
 
+bool MayHaveBeenDone(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kDeadlineExceeded:
+      // With a reason it is the server's, which has not begun.
+      return GetErrorInfo(status).reason.empty();
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kInternal:
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kUnknown: {
+      const std::string reason = GetErrorInfo(status).reason;
+      return reason != "STORE_UNAVAILABLE" && reason != "DRAINING";
+    }
+    default:
+      return false;
+  }
+}
+
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info) {
   std::map<std::string, std::string> details = info.details;
   if (!info.field.empty()) details["field"] = info.field;

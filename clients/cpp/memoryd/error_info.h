@@ -24,6 +24,10 @@ struct ErrorInfo {
 // Returns the details of a status from Client. Empty: the status has none.
 ErrorInfo GetErrorInfo(const absl::Status& status);
 
+// Whether a call of Client that failed with `status` and changes something may have done so all the
+// same: its outcome is unknown. False: nothing was done.
+bool MayHaveBeenDone(const absl::Status& status);
+
 // Returns `status` with the details `info`, for tests of code that handles a server's errors.
 // `info.field` need not be in `info.details`.
 absl::Status WithErrorInfo(absl::Status status, const ErrorInfo& info);

@@ -37,8 +37,13 @@ Item = TypeVar("Item")
 
 # Outcomes that are unknown. CANCELLED is how gRPC ends calls that meet a server as it goes.
 _UNKNOWN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-# Reasons of those by which the server says that the call was not done.
-_NOTHING_WAS_DONE = ("STORE_UNAVAILABLE", "DRAINING")
+# Codes of an attempt that was refused before anybody looked whether an earlier one was done.
+_AT_THE_DOOR = (
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.PERMISSION_DENIED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAUTHENTICATED,
+)
 # The server waits no longer for jobs.
 _LONGEST_WAIT_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS = 0.02
@@ -97,7 +102,8 @@ class Call(Generic[Result]):
     """A call to make. `result` converts the reply to the method's result.
 
     A call that is not `repeatable` would have another effect when repeated. `timeout` is the
-    caller's, in seconds. `wait` is how long of it the server may wait, in seconds.
+    caller's, in seconds. `wait` is how long of it the server may wait, in seconds. A call that
+    `comes_again` is repeated when the server has refused it and says when to come again.
     """
 
     rpc: Rpc
@@ -106,6 +112,7 @@ class Call(Generic[Result]):
     timeout: float | None
     wait: float = 0.0
     repeatable: bool = True
+    comes_again: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -223,6 +230,7 @@ class Attempts:
         self._end = time.monotonic() + seconds
         self._pause = _FIRST_PAUSE_SECONDS
         self._repeats = wait_for_ready and call.repeatable
+        self._comes_again = wait_for_ready and call.comes_again
         self._unknown: grpc.RpcError | None = None
         # What must not be sent twice can still wait for somebody to send it to. Others first find
         # out what is wrong.
@@ -239,21 +247,35 @@ class Attempts:
     def pause(self, error: grpc.RpcError) -> float:
         """Returns how many seconds to wait after a failed attempt. Raises MemorydError when there
         must be no further attempt."""
-        # Half to one and a half of the pause, so that many clients don't return as one.
-        wait = self._pause * (0.5 + random.random())
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
-        repeats = self._repeats and error.code() in _UNKNOWN
+        told = _told_to_wait(error) if self._comes_again else None
+        if told is None:
+            # Half to one and a half of the pause, so that many clients don't return as one.
+            wait = self._pause * (0.5 + random.random())
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
+            repeats = self._repeats and error.code() in _UNKNOWN
+        else:
+            wait = told * (1.0 + random.random() / 4)
+            repeats = True
         if not repeats or time.monotonic() + wait >= self._end:
-            is_answer = error.code() not in (*_UNKNOWN, grpc.StatusCode.DEADLINE_EXCEEDED)
+            is_answer = error.code() not in (*_UNKNOWN, *_AT_THE_DOOR)
             # What this attempt came to says nothing of an earlier one, and that there is no time
             # left less than what took it.
             last = error if is_answer or self._unknown is None else self._unknown
             raise MemorydError.of(last) from error
-        if error_info(error).reason not in _NOTHING_WAS_DONE:
+        if MemorydError.of(error).may_have_been_done:
             self._unknown = error
         # From now on gRPC waits for the connection: nothing brings it about but a call that waits.
         self._waits = True
         return wait
+
+
+def _told_to_wait(error: grpc.RpcError) -> float | None:
+    """In how many seconds the call may come again that the server has refused, with nothing
+    started. None: it has said nothing of that."""
+    if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
+        return None
+    told = error_info(error).metadata.get("retry_after_ms", "")
+    return int(told) / 1000 if told.isdecimal() else None
 
 
 # MemoryService.

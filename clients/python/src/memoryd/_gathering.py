@@ -163,7 +163,8 @@ class _Line:
         seconds = max(0.0, end - asyncio.get_running_loop().time())
         try:
             reply = await self._send(
-                Call(gathered[0].call.rpc, request, lambda reply: reply, seconds))
+                Call(gathered[0].call.rpc, request, lambda reply: reply, seconds,
+                     comes_again=len(gathered) == 1))
         except MemorydError as error:
             if len(gathered) == 1 or error.code not in _OF_SOME:
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import uuid
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -87,9 +88,13 @@ def batch_items(
 ) -> Call[Sequence[wire.ItemBatchOutcome]]:
     """Runs batches made by `memoryd.items.batch`, and returns the outcome of each, in their order.
     Each is stored whole or not at all. One that fails raises nothing here; `memoryd.items.results`
-    raises its error."""
-    return Call(_BATCH_ITEMS, wire.BatchItemsRequest(batches=batches),
-                lambda reply: reply.outcomes, timeout)
+    raises its error. A batch that writes and has no request id gets one."""
+    request = wire.BatchItemsRequest(batches=batches)
+    for one in request.batches:
+        if not one.HasField("request_id") and not all(
+                operation.HasField("get") for operation in one.operations):
+            one.request_id = uuid.uuid4().hex
+    return Call(_BATCH_ITEMS, request, lambda reply: reply.outcomes, timeout)
 
 
 def list_items(
@@ -207,10 +212,11 @@ def copy_namespace(
     recursive: bool = False,
     timeout: float | None = None,
 ) -> Call[wire.CopyNamespaceResponse]:
-    """Copies a namespace, and with `recursive` all below it."""
+    """Copies a namespace, and with `recursive` all below it. The call is never repeated, since the
+    copy would be in its own way."""
     request = wire.CopyNamespaceRequest(
         namespace=names(namespace), new_namespace=names(new_namespace), recursive=recursive)
-    return Call(_COPY_NAMESPACE, request, _reply, timeout)
+    return Call(_COPY_NAMESPACE, request, _reply, timeout, repeatable=False)
 
 
 def delete_namespace(

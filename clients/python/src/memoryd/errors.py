@@ -7,6 +7,18 @@ from typing import Any
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
+# Codes of a call whose outcome is unknown. CANCELLED is how gRPC ends calls that meet a server as
+# it goes.
+_UNKNOWN = (
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.UNKNOWN,
+)
+# Reasons of those by which the server says that the call was not done.
+_NOTHING_WAS_DONE = ("STORE_UNAVAILABLE", "DRAINING")
+
 
 class MemorydError(Exception):
     """An error from memoryd, or from the connection to it.
@@ -34,6 +46,14 @@ class MemorydError(Exception):
         self.reason = reason
         self.field = field
         self.details = details or {}
+
+    @property
+    def may_have_been_done(self) -> bool:
+        """Whether a call that changes something may have done so all the same: its outcome is
+        unknown. False: nothing was done."""
+        if self.code == grpc.StatusCode.DEADLINE_EXCEEDED:
+            return not self.reason  # With a reason it is the server's, which has not begun.
+        return self.code in _UNKNOWN and self.reason not in _NOTHING_WAS_DONE
 
     @classmethod
     def of(cls, error: grpc.RpcError) -> MemorydError:
