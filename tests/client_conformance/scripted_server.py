@@ -114,15 +114,15 @@ class ScriptedServer:
             self._relay = None
         self.break_connections()
 
-    async def come_back(self) -> None:
-        """Takes connections again, at the same port."""
+    async def come_back(self, seconds: float) -> None:
+        """Takes connections again after so many seconds, at the same port."""
+        await asyncio.sleep(seconds)
         if self._relay is None:
             await self._open()
 
     async def restart(self, seconds: float) -> None:
         await self.go_away()
-        await asyncio.sleep(seconds)
-        await self.come_back()
+        await self.come_back(seconds)
 
     def break_connections(self) -> None:
         for writer in list(self._writers):
