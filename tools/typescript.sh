@@ -38,7 +38,10 @@ for step in "$@"; do
   case $step in
     lint) (cd "$made" && node_modules/.bin/eslint src test) ;;
     test) build/venv/bin/python tests/client_conformance/node_tests.py node "$made"/build-test/*_test.js ;;
-    conform) build/venv/bin/python tests/client_conformance/run.py typescript ;;
+    conform)
+      build/venv/bin/python tests/client_conformance/run.py typescript
+      build/venv/bin/python tests/client_conformance/forms.py node "$made/build-test/forms_driver.js"
+      ;;
     pack)
       rm -f "$made"/*.tgz
       (cd "$made" && npm pack --silent && du -h ./*.tgz)

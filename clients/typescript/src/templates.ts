@@ -315,8 +315,10 @@ export function heldBy(media: Media): [string, Uint8Array] | undefined {
   if (media.data !== undefined) return [media.mimeType ?? "", media.data];
   const found = /^data:([^;,]*)[^,]*;base64,/.exec(media.url ?? "");
   if (found === null) return undefined;
+  const given = (media.url ?? "").slice(found[0].length).replace(/[^A-Za-z0-9+/=]/g, "");
+  if (given.length % 4 !== 0) return undefined;
   try {
-    return [found[1] ?? "", base64Decode((media.url ?? "").slice(found[0].length))];
+    return [found[1] ?? "", base64Decode(given)];
   } catch {
     return undefined;
   }
