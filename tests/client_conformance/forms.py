@@ -4,7 +4,7 @@ other way round.
 usage: forms.py NODE FORMS_DRIVER [--seeds N]
 
 Each client takes random conversations and odd messages, and both give what either has stored, in both
-forms. What the two give must be equal. Numbers beyond 2^53 in a tool's input are left out of that: JavaScript has none.
+forms. What the two give must be equal, but for numbers beyond 2^53 in a tool's input: JavaScript has none.
 """
 
 from __future__ import annotations

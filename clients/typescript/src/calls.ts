@@ -28,9 +28,20 @@ export interface SharedOptions {
   readonly trace?: (() => Readonly<Record<string, string>>) | undefined;
 }
 
+/** Makes an attempt of a unary call. */
+export type Unary = <I extends DescMessage, O extends DescMessage>(
+  method: DescMethodUnary<I, O>,
+  signal: AbortSignal | undefined,
+  timeoutMs: number,
+  header: Readonly<Record<string, string>>,
+  request: MessageInitShape<I>,
+) => Promise<MessageShape<O>>;
+
 /** A way to a server. */
 export interface Connection {
   readonly transport: Transport;
+  /** Makes an attempt of a unary call; without it the transport does. */
+  readonly unary?: Unary;
   /** Waits until the server is connected, or throws when there is no way to know. */
   readonly ready: ((attempts: Attempts, signal: AbortSignal | undefined) => Promise<void>) | undefined;
   readonly close: () => void;
@@ -66,8 +77,9 @@ export class Caller {
       if (!isRepeatable && this.waitForReady) await this.connection.ready?.(attempts, signal);
       try {
         const header = await this.header();
-        const reply = await this.connection.transport.unary(method, signal, attempts.leftMs, header, request);
-        return reply.message;
+        const { unary, transport } = this.connection;
+        if (unary !== undefined) return await unary(method, signal, attempts.leftMs, header, request);
+        return (await transport.unary(method, signal, attempts.leftMs, header, request)).message;
       } catch (thrown) {
         throwIfGivenUp(signal);
         await sleep(attempts.pause(errorOf(thrown)), signal);

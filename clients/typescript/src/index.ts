@@ -13,6 +13,7 @@ import { sleep } from "./attempts.js";
 import type { Connection, SharedOptions } from "./calls.js";
 import { MemoryClient } from "./client.js";
 import { MemorydError } from "./errors.js";
+import { grpcCall } from "./grpcCall.js";
 
 export * from "./shared.js";
 
@@ -92,6 +93,8 @@ function grpcConnection(target: string, options: ClientOptions): Connection {
   }
   return {
     transport,
+    unary: (method, signal, timeoutMs, header, request) =>
+      grpcCall(sessions, method, signal, timeoutMs, header, request),
     ready,
     close: () => {
       sessions.abort();
