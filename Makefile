@@ -6,7 +6,7 @@
 	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
-	bench-retention bench-fork bench-langgraph bench-sessions bench-http bench-items-scale test-mcp test-typescript test-http test-ui \
+	bench-retention bench-fork bench-langgraph bench-sessions bench-http bench-items-scale test-mcp test-typescript test-go test-http test-ui \
 	deploy-test dist-test image-test debian13-test experimental-test
 
 .DEFAULT_GOAL := build
@@ -150,6 +150,10 @@ tokens: environment
 # Downloads Node and its packages into build/.
 test-typescript: environment
 	@tools/typescript.sh lint test conform pack
+
+## Test the Go client in full: the cases of every client, restarts on both stores, calls a second
+test-go: environment
+	@tools/go_test.sh --full
 
 ## Run the Model Context Protocol's suite on `memoryd mcp`; downloads it, and Node, into build/
 test-mcp: environment

@@ -86,6 +86,7 @@ $results step "Connect's suite" tests/conformance/connect.sh
 $results step "Connect's clients" tests/conformance/connect_clients.sh
 # Its packages are downloaded once too.
 $results step 'TypeScript client' tools/typescript.sh lint test conform pack
+$results step 'Go client' tools/go_test.sh
 # Adapters of frameworks that have environments of their own, which would take `make test` past its time.
 for name in google-adk agent-framework strands; do
   $results step "fresh install of $name" build/venv/bin/python tests/clients/fresh_install.py --extras "$name"

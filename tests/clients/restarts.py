@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Restarts the server under the clients, over and over, and counts what is missing.
 
-usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|cpp|typescript|all] [--puts N]
-                   [--restarts N] [--writers N] [--end kill|term|both]
+usage: restarts.py [--store sqlite|postgresql|both] [--client sync|async|cpp|typescript|go|all]
+                   [--puts N] [--restarts N] [--writers N] [--end kill|term|both]
 
-`all` leaves out TypeScript, which tools/typescript.sh builds first.
+`all` leaves out TypeScript and Go, which tools/typescript.sh and tools/go_build.sh build first.
 
 Writers put one message after the other with nothing but the client's own retries, while the server
 is ended, by SIGKILL and SIGTERM in turn or by one of them, and started again on the same port and
@@ -34,7 +34,7 @@ from typing import Any
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support.calls import Calls, user, wire
-from support.paths import CLIENT_WRITER, NODE, NODE_WRITER
+from support.paths import CLIENT_WRITER, NODE, NODE_WRITER, REPOSITORY
 from support.server import Server, reserved_port
 from support.stores import STORES, fresh_store
 from support.writers import Audit, Progress
@@ -42,6 +42,7 @@ from support.writers import Audit, Progress
 from memoryd import AsyncClient, Client
 
 CLIENTS = ("sync", "async", "cpp")
+GO_WRITER = REPOSITORY / "build/go/client_writer"
 SESSIONS = 5
 # Longer than any server takes to come back.
 PUT_SECONDS = 120.0
@@ -133,7 +134,8 @@ def write_by(program: Sequence[pathlib.Path], target: str, ledger: Ledger, write
 
 WRITE = {"sync": write_synchronously, "async": _in_a_loop(write_asynchronously),
          "cpp": functools.partial(write_by, [CLIENT_WRITER]),
-         "typescript": functools.partial(write_by, [NODE, NODE_WRITER])}
+         "typescript": functools.partial(write_by, [NODE, NODE_WRITER]),
+         "go": functools.partial(write_by, [GO_WRITER])}
 
 
 def audited(calls: Calls, ledger: Ledger) -> Audit:
