@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/memoryd/memoryd/clients/go/memorydpb"
@@ -164,6 +165,34 @@ func TestEachReasonOfTheProtosHasAConstant(t *testing.T) {
 			reason := string(found[1])
 			if !slices.Contains(noReasons, reason) && !strings.Contains(string(source), `"`+reason+`"`) {
 				t.Errorf("%s: %s", filepath.Base(path), reason)
+			}
+		}
+	}
+}
+
+func TestEachRPCHasAMethod(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var source strings.Builder
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	for _, file := range []protoreflect.FileDescriptor{
+		memorydpb.File_memoryd_v1_block_service_proto, memorydpb.File_memoryd_v1_item_service_proto,
+		memorydpb.File_memoryd_v1_job_service_proto, memorydpb.File_memoryd_v1_memory_service_proto,
+		memorydpb.File_memoryd_v1_server_service_proto, memorydpb.File_memoryd_v1_session_service_proto,
+	} {
+		service := file.Services().Get(0)
+		for index := range service.Methods().Len() {
+			name := string(service.Name()) + "_" + string(service.Methods().Get(index).Name()) + "_FullMethodName"
+			if !strings.Contains(source.String(), "memorydpb."+name) {
+				t.Error(name)
 			}
 		}
 	}

