@@ -16,7 +16,7 @@ import (
 const (
 	// A reply may be as large as the server makes one; the server bounds requests.
 	maxReplyBytes = 80 << 20
-	// A connection that the network forgot is found after twice this time, within the default
+	// A connection whose packets are dropped is found after twice this time, within the default
 	// timeout.
 	keepaliveTime = 4 * time.Second
 )
@@ -37,9 +37,10 @@ func (s *settings) dial() (*grpc.ClientConn, error) {
 			},
 			MinConnectTimeout: keepaliveTime,
 		}),
-		// gRPC pings no sooner than after 10 s, and sets TCP_USER_TIMEOUT to Timeout: what is sent
-		// and not acknowledged ends the connection. The kernel's probes of `connect` find a
-		// connection that is lost while a call waits for its answer.
+		// gRPC pings no sooner than after 10 s: a connection that something between acknowledges is
+		// found after 14 s. It sets TCP_USER_TIMEOUT to Timeout, so what is sent and not acknowledged
+		// ends the connection. The kernel's probes, of connect, find one that is lost while a call
+		// waits for its answer.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{
 			Time: 2 * keepaliveTime, Timeout: keepaliveTime,
 		}),
