@@ -21,7 +21,8 @@ import sys
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[1]
 PAGES = REPOSITORY / "build" / "site-pages"
-PATTERNS = ("*.md", "docs/**/*.md", "clients/python/*.md", "clients/cpp/*.md", "clients/go/*.md")
+PATTERNS = ("*.md", "docs/**/*.md", "clients/python/*.md", "clients/cpp/*.md", "clients/typescript/*.md",
+            "clients/go/*.md")
 FOR_MODELS = "llms.txt"
 PICTURES = ("docs/**/*.svg", "docs/**/*.png", "docs/**/*.webp")
 # A fence or a code span, which have no links, or a link.
