@@ -26,6 +26,10 @@ VIEWS = {
     "memory": (place(*TRIP, "memory"), ["Ada lives in Lisbon.", "trust", "#2", "You plan trips.",
                                         "plans a day in Porto", "Ada's dog, who travels along.", "earlier"]),
     "search": (place(*TRIP, "search", q="dog"), ["Found by", "Bella", "words"]),
+    "memory-failed": (place("session", "job-that-failed", "memory"),
+                      ["2 jobs failed: messages #1 to #4 are not in here. Jobs", "2 jobs in all"]),
+    "context-failed": (place("session", "job-that-failed", "context"),
+                       ["has nothing to say. 2 jobs failed: messages #1 to #4 are not in here"]),
     "jobs": (place("session", "job-that-failed", "jobs"), ["failed", "HTTP 500", "3 attempts", "Retry"]),
     "jobs-done": (place(*TRIP, "jobs"), ["done", "Usage by model", "embed", "All, since the session"]),
     "contents": (place("session", stored.RESEARCH, "contents"), ["metric units", "leek"]),
@@ -102,6 +106,22 @@ def test_each_view_is_reached_and_used_by_the_keyboard(opened):
     assert opened.script("return document.activeElement.tagName") in ("H1", "BODY")
     opened.one("[role=tab][aria-selected=true]").send_keys("\ue014")  # The arrow to the right.
     assert opened.script("return document.activeElement.innerText") == "Context"
+
+
+def test_a_block_is_not_said_to_be_fed_where_jobs_failed(opened):
+    opened.go(place("session", "job-that-failed", "memory"))
+    assert not opened.has("Fed with all")
+    opened.click(".note.bad a", "Jobs")
+    assert opened.script("return location.hash").endswith("/jobs?state=FAILED")
+    opened.go(place(*TRIP, "memory"))
+    assert opened.has("Fed with all that left short-term memory")
+    assert not opened.has("failed")
+
+
+def test_the_newest_job_comes_first(opened):
+    opened.go(place("session", "job-that-failed", "jobs"))
+    shown = [one.text.splitlines() for one in opened.all(".job header")]
+    assert [one for one in shown if "messages #1 to #2" in " ".join(one)] == shown[-1:], shown
 
 
 def test_a_session_that_is_not_there_has_a_way_on(opened):

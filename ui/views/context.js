@@ -5,6 +5,7 @@ import { call } from "../lib/api.js";
 import { count, counted, number } from "../lib/format.js";
 import { link } from "../lib/router.js";
 import { bar } from "../parts/bar.js";
+import { gaps, jobsOf } from "../parts/gaps.js";
 import { empty, failure, loaded, loading } from "../parts/states.js";
 import { messageNode, toolsOf } from "../parts/message.js";
 import { steps } from "../parts/steps.js";
@@ -75,14 +76,18 @@ const LEFT_OUT = {
 
 /** @param {string} id @param {any} session @param {AbortSignal} signal */
 async function showGet(id, session, signal) {
-  const reply = await call("MemoryService/Get", { sessionId: id, explain: true }, { signal });
+  const hasBlocks = (session.config?.blocks ?? []).length > 0;
+  const [reply, jobs] = await Promise.all([
+    call("MemoryService/Get", { sessionId: id, explain: true }, { signal }),
+    hasBlocks ? jobsOf(id, signal) : [],
+  ]);
   const messages = reply.messages ?? [];
   const why = reply.explanation ?? {};
   const tools = toolsOf(messages);
   return h(
     "div.stack",
     null,
-    budget(reply, session),
+    budget(reply, session, jobs, id),
     number(reply.overLimitTokens) > 0 &&
       h(
         "p.note.warn",
@@ -108,24 +113,25 @@ function insertedNote(message) {
   return first.startsWith("<memory>") ? h("p.inserted", null, "Memory stands before its own text") : null;
 }
 
-/** @param {any} reply @param {any} session */
-function budget(reply, session) {
+/** @param {any} reply @param {any} session @param {any[]} jobs of the session @param {string} id */
+function budget(reply, session, jobs, id) {
   const limit = number(reply.limit || session.config?.tokenLimit);
   const total = number(reply.tokenCount);
   return h(
     "div",
     null,
     h("p.big", null, h("b", null, count(total)), ` of ${count(limit)} tokens`),
-    bar(explained(reply.explanation ?? {}, reply), limit, "Tokens of the context", "tokens"),
+    bar(explained(reply.explanation ?? {}, reply, jobs, id), limit, "Tokens of the context", "tokens"),
   );
 }
 
-/** @param {any} why @param {any} reply @returns {import("../parts/bar.js").Segment[]} */
-function explained(why, reply) {
+/** @param {any} why @param {any} reply @param {any[]} jobs @param {string} id
+ * @returns {import("../parts/bar.js").Segment[]} */
+function explained(why, reply, jobs, id) {
   const blocks = (why.blocks ?? []).map((/** @type {any} */ block) => ({
     name: block.block,
     value: number(block.tokenCount),
-    ...outcomeOf(block),
+    ...outcomeOf(block, gaps(jobs, id, block.block)),
   }));
   const inBlocks = blocks.reduce(
     (/** @type {number} */ sum, /** @type {any} */ block) => sum + block.value,
@@ -146,8 +152,18 @@ function explained(why, reply) {
   ];
 }
 
-/** @param {any} block an ExplainedBlock */
-function outcomeOf(block) {
+/** @param {any} block an ExplainedBlock @param {ReturnType<typeof gaps>} missing
+ * @returns {{cut?: boolean, note: import("../lib/dom.js").Child}} */
+function outcomeOf(block, missing) {
+  const { note, ...rest } = outcome(block);
+  if (missing.length === 0) return { note, ...rest };
+  const lines = missing.map(({ isError, text }) => h(isError ? "span.bad-text" : "span", null, text, " "));
+  const isEmpty = block.outcome === "BLOCK_OUTCOME_EMPTY";
+  return { note: isEmpty ? ["has nothing to say. ", lines] : [note, ". ", lines], ...rest };
+}
+
+/** @param {any} block an ExplainedBlock @returns {{cut?: boolean, note: import("../lib/dom.js").Child}} */
+function outcome(block) {
   const uncut = count(block.uncutTokenCount);
   switch (block.outcome) {
     case "BLOCK_OUTCOME_CUT":

@@ -8,6 +8,7 @@ import { command, empty, failure, loaded, shellName } from "../parts/states.js";
 import { partList } from "../parts/message.js";
 import { binary, facts, json, prose } from "../parts/text.js";
 import { evidence } from "../parts/evidence.js";
+import { gaps, jobsOf } from "../parts/gaps.js";
 import { meter } from "../parts/bar.js";
 import { factsPanel } from "./facts.js";
 
@@ -31,6 +32,13 @@ export function memoryTab({ id, session, place, signal }) {
     names.push({ name: RETRIEVAL, kind: "embeddings of the messages" });
   if (names.length === 0) return noBlocks(id);
   const wanted = place.query.get("block");
+  /** @type {Promise<any[]> | undefined} */
+  let asked;
+  const jobs = () =>
+    (asked ??= jobsOf(id, signal).catch((error) => {
+      asked = undefined;
+      throw error;
+    }));
   return h(
     "div.stack",
     null,
@@ -44,7 +52,8 @@ export function memoryTab({ id, session, place, signal }) {
       );
       const block = loaded(async () => {
         const reply = await call("BlockService/GetBlock", { sessionId: id, block: name }, { signal });
-        return [progress(reply), knowledge(reply, id, signal, () => block.reload(true))];
+        const made = number(reply.jobsMade) > 0 ? await jobs() : [];
+        return [progress(reply, made, id, name), knowledge(reply, id, signal, () => block.reload(true))];
       }, signal);
       const node = h("section.card.block", { dataset: { block: name } }, head, block.node);
       if (name === wanted) requestAnimationFrame(() => node.scrollIntoView({ block: "start" }));
@@ -66,19 +75,25 @@ function noBlocks(id) {
   );
 }
 
-/** @param {any} reply a GetBlockResponse */
-function progress(reply) {
+/** @param {any} reply a GetBlockResponse @param {any[]} jobs of the session @param {string} id @param {string} block */
+function progress(reply, jobs, id, block) {
   const made = number(reply.jobsMade);
-  const left = made - number(reply.jobsEnded);
   if (made === 0) return null;
-  return h(
-    "p.faint",
-    null,
-    left ? [counted(left, "job"), " still to run · "] : "Fed with all that left short-term memory · ",
-    counted(made, "job"),
-    " in all · last change ",
-    when(reply.updateTime),
-  );
+  const isReplaced = Boolean(reply.entries?.next ?? reply.embeddings?.next);
+  const missing = gaps(jobs, id, block, isReplaced);
+  // The server forgets how a job ended after a day.
+  const isKnown = jobs.filter((job) => job.block === block).length >= made;
+  return [
+    missing.map(({ isError, text }) => h(`p.note.${isError ? "bad" : "warn"}`, null, text)),
+    h(
+      "p.faint",
+      null,
+      missing.length === 0 && isKnown && "Fed with all that left short-term memory · ",
+      counted(made, "job"),
+      " in all · last change ",
+      when(reply.updateTime),
+    ),
+  ];
 }
 
 /** @param {any} reply @param {string} id @param {AbortSignal} signal @param {() => Promise<void>} reload
