@@ -95,6 +95,10 @@ def test_which_job_failed_and_retry_it(steps, call):
     steps.sees("it answered HTTP 500")
     steps.click(".job button", "Retry")
     assert steps.browser.clicks == 4
+    steps.sees("retried")
+    # One of the two was retried, and its card has no button.
+    assert len(steps.browser.all(".job")) == 2
+    assert [one.text for one in steps.browser.all(".job button")] == ["Retry"]
     stored.jobs_end(call, "job-that-failed")
     steps.click("button", "Done")
     steps.sees("done")

@@ -1,12 +1,14 @@
 // @ts-check
 // The jobs of a session: what runs, what failed and why, and another try.
 import { fill, h, said } from "../lib/dom.js";
-import { call, callAll } from "../lib/api.js";
-import { count, counted, enumName, number, optionsOf, when } from "../lib/format.js";
+import { call } from "../lib/api.js";
+import { count, counted, dateOf, enumName, number, optionsOf, when } from "../lib/format.js";
 import { may, needs } from "../lib/caller.js";
 import { link, note } from "../lib/router.js";
 import { during, notify } from "../parts/dialog.js";
-import { empty, failure, loaded, loading } from "../parts/states.js";
+import { jobsOf, latestOf } from "../parts/gaps.js";
+import { empty, loaded } from "../parts/states.js";
+import { steps } from "../parts/steps.js";
 import { prose } from "../parts/text.js";
 
 const STATES = [
@@ -22,10 +24,12 @@ const AMOUNTS = ["Calls", "Tokens sent", "Tokens received"];
 /** @param {import("./session.js").TabContext} context */
 export function jobsTab({ id, session, place, signal }) {
   let state = place.query.get("state") ?? "";
-  const list = h("div");
-  const usage = loaded(() => usageByModel(id, session, signal), signal);
   const buttons = h("div.segmented", { role: "group", "aria-label": "State" });
-  const show = async () => {
+  const list = loaded(async () => {
+    const jobs = await jobsOf(id, signal);
+    return h("div.stack", null, jobList(jobs, state, id, show), usageByModel(jobs, session));
+  }, signal);
+  const mark = () =>
     fill(
       buttons,
       STATES.map(([key, name]) =>
@@ -44,47 +48,11 @@ export function jobsTab({ id, session, place, signal }) {
         ),
       ),
     );
-    fill(list, loading());
-    const rows = h("ul.jobs");
-    const more = h("div");
-    let pageToken = "";
-    const read = async () => {
-      const reply = await call(
-        "JobService/ListJobs",
-        { sessionId: id, pageSize: 100, pageToken, ...(state ? { state: `JOB_STATE_${state}` } : {}) },
-        { signal },
-      );
-      pageToken = reply.nextPageToken ?? "";
-      rows.append(...(reply.jobs ?? []).map((/** @type {any} */ job) => jobNode(job, id, show)));
-      fill(
-        more,
-        pageToken &&
-          h("p.actions", null, h("button", { type: "button", onclick: () => void attempt() }, "Show more")),
-      );
-      if (rows.firstChild)
-        fill(
-          list,
-          !may("write") &&
-            h("p.note", null, "Your credential may look and not retry: it lacks the right “write”."),
-          rows,
-          more,
-        );
-      else fill(list, nothing(state));
-    };
-    const attempt = async () => {
-      try {
-        await read();
-      } catch (error) {
-        if (!signal.aborted)
-          fill(
-            list,
-            failure(error, () => void show()),
-          );
-      }
-    };
-    await attempt();
-  };
-  void show();
+  function show() {
+    mark();
+    return list.reload();
+  }
+  mark();
   return h(
     "div",
     null,
@@ -93,24 +61,33 @@ export function jobsTab({ id, session, place, signal }) {
       null,
       buttons,
       h("span.spring"),
-      h(
-        "button",
-        { type: "button", onclick: () => void Promise.all([show(), usage.reload(true)]) },
-        "Again",
-      ),
+      h("button", { type: "button", onclick: () => void list.reload() }, "Again"),
     ),
-    h("div.stack", null, list, usage.node),
+    list.node,
   );
 }
 
-/** What each model was asked for, by the jobs that are kept. @param {string} id @param {any} session @param {AbortSignal} signal */
-async function usageByModel(id, session, signal) {
-  const { entries } = await callAll("JobService/ListJobs", { sessionId: id, pageSize: 1000 }, "jobs", {
-    signal,
-  });
+/** The newest first. @param {any[]} jobs of `jobsOf` @param {string} state @param {string} id
+ * @param {() => Promise<void>} again */
+function jobList(jobs, state, id, again) {
+  const latest = latestOf(jobs);
+  const time = (/** @type {any} */ job) => dateOf(job.createTime)?.getTime() ?? 0;
+  const shown = jobs
+    .filter((job) => !state || job.state === `JOB_STATE_${state}`)
+    .reverse()
+    .sort((a, b) => time(b) - time(a));
+  if (shown.length === 0) return nothing(state);
+  return [
+    !may("write") && h("p.note", null, "Your credential may look and not retry: it lacks the right “write”."),
+    steps(shown, 100, (job) => jobNode(job, latest(job), id, again), "job", "div.jobs"),
+  ];
+}
+
+/** What each model was asked for, by the jobs that are kept. @param {any[]} jobs @param {any} session */
+function usageByModel(jobs, session) {
   /** @type {Map<string, {blocks: Set<string>, calls: number, sent: number, received: number}>} */
   const models = new Map();
-  for (const { block, usage } of entries) {
+  for (const { block, usage } of jobs) {
     if (!number(usage?.calls)) continue;
     const model = modelOf(session.config ?? {}, block);
     const sum = models.get(model) ?? { blocks: new Set(), calls: 0, sent: 0, received: 0 };
@@ -194,8 +171,9 @@ function nothing(state) {
   );
 }
 
-/** @param {any} job @param {string} id @param {() => Promise<void>} again */
-function jobNode(job, id, again) {
+/** @param {any} job @param {any} latest the job with the same messages that was made last @param {string} id
+ * @param {() => Promise<void>} again */
+function jobNode(job, latest, id, again) {
   const state = enumName(job.state, "JOB_STATE_");
   const act = (/** @type {string} */ method, /** @type {string} */ name, /** @type {string} */ done) =>
     h(
@@ -214,12 +192,14 @@ function jobNode(job, id, again) {
       name,
     );
   const last = number(job.endPosition) - 1;
+  const isRetried = latest !== job;
   return h(
-    `li.card.job.is-${state}`,
+    `article.card.job.is-${state}`,
     null,
     h(
       "header",
       null,
+      isRetried && h("span.badge", null, "retried"),
       h(`span.badge${state === "failed" ? ".bad" : state === "done" ? ".good" : ""}`, null, state),
       h("a", { href: link(["session", id, "memory"], { block: job.block }) }, said(job.block)),
       h(
@@ -242,7 +222,9 @@ function jobNode(job, id, again) {
       " · ",
       h("code", null, said(job.jobId)),
     ),
+    isRetried && h("p.faint", null, `Retried: the latest job is ${enumName(latest.state, "JOB_STATE_")}`),
     (state === "failed" || state === "cancelled") &&
+      !isRetried &&
       h("p.row-actions", null, act("RetryJob", "Retry", "A new job feeds the same messages.")),
     state === "open" &&
       h(
