@@ -62,6 +62,7 @@ axe.run(document, {resultTypes: ["violations"]}).then((result) => done(result.vi
   nodes: one.nodes.slice(0, 4).map((node) => node.html.slice(0, 200))}))),
   (error) => done([{id: "axe failed", impact: "critical", help: String(error), nodes: []}]));
 """
+PATIENCE_SECONDS = 600
 WIDE, NARROW = (1280, 860), (360, 780)
 
 
@@ -84,7 +85,9 @@ class Browser:
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.driver = webdriver.Chrome(options=options, service=Service(
             os.environ.get("CHROMEDRIVER", "/usr/bin/chromedriver")))
-        self.driver.set_script_timeout(120)
+        # On a busy machine the browser gets no processor for minutes.
+        self.driver.set_script_timeout(PATIENCE_SECONDS)
+        self.driver.command_executor.client_config.timeout = PATIENCE_SECONDS
         self.command("Page.addScriptToEvaluateOnNewDocument", source=RECORDER)
         self.base = ""
         self.clicks = 0

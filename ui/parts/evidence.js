@@ -1,6 +1,7 @@
 // @ts-check
 // The messages that something rests on.
 import { h } from "../lib/dom.js";
+import { number } from "../lib/format.js";
 import { link } from "../lib/router.js";
 
 /** @param {string[] | undefined} messageIds @param {string} id of the session */
@@ -17,6 +18,14 @@ export function evidence(messageIds, id) {
       ),
     ),
   );
+}
+
+/** What a fact rests on. @param {any} fact @param {string} id of the session */
+export function origin(fact, id) {
+  const isByHand = number(fact.change) > 0 || Boolean(fact.writer);
+  return isByHand && !fact.messageIds?.length
+    ? h("span.faint", null, "added by hand")
+    : evidence(fact.messageIds, id);
 }
 
 /** An id that the server derived ends with the message's number. @param {string} messageId */

@@ -79,7 +79,7 @@ function header(message, sessionId, isPinned) {
       "span.badges",
       null,
       isPinned && badge("pinned", "Never leaves short-term memory"),
-      message.status === "MESSAGE_STATUS_ARCHIVED" && archivedBadge(),
+      message.status === "MESSAGE_STATUS_ARCHIVED" && archivedBadge(sessionId),
       message.expireTime && h("span.badge.warn", null, "expires ", when(message.expireTime)),
       message.untrusted && badge("untrusted", "From a source that is not trusted", "warn"),
       message.sourceSessionId &&
@@ -97,19 +97,28 @@ function header(message, sessionId, isPinned) {
   );
 }
 
-function archivedBadge() {
-  return badge("archived", "Has left short-term memory; it can still be found");
+/** It leads to why. @param {string | undefined} sessionId */
+function archivedBadge(sessionId) {
+  const title = "Has left short-term memory; it can still be found";
+  if (!sessionId) return badge("archived", title);
+  return h("a.badge", { title, href: link(["session", sessionId, "context"]) }, "archived");
 }
 
-/** Shows a message as one that has left meanwhile. @param {Element} node made by `messageNode` */
-export function markArchived(node) {
+/** Shows a message as one that has left meanwhile. @param {Element} node made by `messageNode`
+ * @param {string} sessionId */
+export function markArchived(node, sessionId) {
   node.classList.add("is-archived");
-  node.querySelector(".badges")?.append(archivedBadge());
+  node.querySelector(".badges")?.append(archivedBadge(sessionId));
 }
 
 /** @param {string} text @param {string} title @param {string} [kind] */
 export function badge(text, title, kind) {
   return h(kind ? `span.badge.${kind}` : "span.badge", { title }, text);
+}
+
+/** @param {any} result a ToolResult @param {Map<string, string>} tools the names of tools by the ids of their calls */
+export function toolName(result, tools) {
+  return result.name || tools.get(result.callId) || (result.callId ? `call ${result.callId}` : "a tool");
 }
 
 /** The names of the tools that messages call, by the ids of the calls: a result need not name its tool.
@@ -185,7 +194,7 @@ function toolCall(call) {
 /** @param {any} result @param {Map<string, string>} tools */
 function toolResult(result, tools) {
   if (!result.name && !result.text) return null;
-  const name = result.name || tools.get(result.callId) || "a tool";
+  const name = toolName(result, tools);
   const fold = folded(
     "result",
     [said(name), result.isError ? " failed" : " returned"],

@@ -2,9 +2,10 @@
 // What changed lately in a session, of all kinds in one line of time; and live.
 import { fill, h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
-import { ago, count, dateOf, enumName, number, when } from "../lib/format.js";
+import { ago, count, counted, dateOf, enumName, number, when } from "../lib/format.js";
 import { changesOf, follow } from "../lib/live.js";
 import { link } from "../lib/router.js";
+import { toolName, toolsOf } from "../parts/message.js";
 import { empty, failure, loaded } from "../parts/states.js";
 
 const MOST = 200;
@@ -101,11 +102,12 @@ async function happenings(id, session, signal) {
     const date = dateOf(time);
     if (date) all.push({ time: date, kind, text, where });
   };
+  const tools = toolsOf(messages.messages ?? []);
   for (const message of messages.messages ?? []) {
     add(
       message.ingestTime,
       "message",
-      [`#${message.position} `, said(message.role), ": ", said(shortText(message))],
+      [`#${message.position} `, said(message.role), ": ", said(shortText(message, tools))],
       link(["session", id, "messages"], { at: message.messageId }),
     );
   }
@@ -117,7 +119,11 @@ async function happenings(id, session, signal) {
         enumName(job.state, "JOB_STATE_"),
         " for ",
         said(job.block),
-        job.lastError && [": ", said(job.lastError)],
+        // A job that is done had its errors before.
+        job.lastError &&
+          (job.state === "JOB_STATE_DONE"
+            ? `, after ${counted(job.attempts, "attempt")}`
+            : [": ", said(job.lastError)]),
       ],
       link(["session", id, "jobs"]),
     );
@@ -128,36 +134,53 @@ async function happenings(id, session, signal) {
   return all;
 }
 
-/** @param {any} message */
-function shortText(message) {
+/** @param {any} message @param {Map<string, string>} tools their names by the ids of their calls */
+function shortText(message, tools) {
   const text =
-    message.text ??
-    (message.parts ?? [])
-      .map((/** @type {any} */ part) => part.text ?? `[${Object.keys(part)[0] ?? ""}]`)
-      .join(" ");
+    message.text ?? (message.parts ?? []).map((/** @type {any} */ part) => partText(part, tools)).join(" ");
   return text.length > 120 ? `${text.slice(0, 120)}…` : text;
+}
+
+/** @param {any} part @param {Map<string, string>} tools */
+function partText({ toolCall, toolResult, ...part }, tools) {
+  if (toolCall) return `${toolCall.name || "a tool"} ${toolCall.argumentsJson ?? ""}`;
+  if (toolResult) {
+    return `${toolName(toolResult, tools)} ${toolResult.isError ? "failed" : "returned"} ${toolResult.text ?? ""}`;
+  }
+  return part.text ?? `[${Object.keys(part)[0] ?? ""}]`;
+}
+
+/** @param {any} fact */
+function factText(fact) {
+  if (number(fact.seenCount) > 1) return `said again (${count(fact.seenCount)} times): `;
+  return number(fact.change) > 0 ? "added by hand: " : "learnt: ";
+}
+
+/** @param {any} past a PastFact @param {any[]} facts that hold now */
+function pastText(past, facts) {
+  const undone = past.end === "FACT_END_UNDONE";
+  const back = undone ? facts.filter((one) => (past.replacedBy ?? []).includes(one.factId)) : [];
+  return [
+    `${enumName(past.end, "FACT_END_")}: `,
+    h("s", null, said(past.fact?.text)),
+    back.map((one) => [", so again: ", said(one.text)]),
+  ];
 }
 
 /** @param {any} reply a GetBlockResponse @param {string} where
  * @param {(time: any, kind: string, text: import("../lib/dom.js").Child, where: string) => void} add */
 function ofBlock(reply, where, add) {
-  for (const fact of reply.facts?.facts ?? []) {
+  const facts = reply.facts?.facts ?? [];
+  for (const fact of facts) {
     const isNew = number(fact.seenCount) < 2;
     add(
       isNew ? (fact.firstTime ?? fact.lastTime) : fact.lastTime,
       "fact",
-      [isNew ? "learnt: " : `said again (${count(fact.seenCount)} times): `, said(fact.text)],
+      [factText(fact), said(fact.text)],
       where,
     );
   }
-  for (const past of reply.facts?.history ?? []) {
-    add(
-      past.time,
-      "fact",
-      [`${enumName(past.end, "FACT_END_")}: `, h("s", null, said(past.fact?.text))],
-      where,
-    );
-  }
+  for (const past of reply.facts?.history ?? []) add(past.time, "fact", pastText(past, facts), where);
   for (const entity of reply.entities?.entities ?? []) {
     add(entity.lastTime, "entity", ["seen: ", said(entity.name)], where);
   }

@@ -8,7 +8,7 @@ import { link } from "../lib/router.js";
 import { empty } from "../parts/states.js";
 import { meter } from "../parts/bar.js";
 import { askText, during, notify } from "../parts/dialog.js";
-import { evidence } from "../parts/evidence.js";
+import { origin } from "../parts/evidence.js";
 
 /** @typedef {{id: string, block: string, known: any, reload: () => Promise<void>}} FactsContext */
 
@@ -91,13 +91,14 @@ function factNode(fact, context) {
       null,
       meter(number(fact.trust), "trust"),
       " · ",
-      evidence(fact.messageIds, context.id),
+      origin(fact, context.id),
       " · ",
       fact.firstTime ? ["since ", when(fact.firstTime)] : "from the settings",
       number(fact.seenCount) > 1 && ` · said ${fact.seenCount} times, last `,
       number(fact.seenCount) > 1 && when(fact.lastTime),
       fact.writer && [" · by ", said(fact.writer)],
     ),
+    replaced(fact, context),
     h(
       "p.row-actions",
       null,
@@ -118,10 +119,60 @@ function factNode(fact, context) {
   );
 }
 
+/** The facts in whose place a fact stands, with the way back. @param {any} fact @param {FactsContext} context */
+function replaced(fact, context) {
+  const before = (context.known.history ?? []).filter(
+    (/** @type {any} */ past) =>
+      number(past.change) > 0 &&
+      (past.end === "FACT_END_CORRECTED"
+        ? past.fact?.factId === fact.factId
+        : (past.replacedBy ?? []).includes(fact.factId)),
+  );
+  if (before.length === 0) return null;
+  // Only the latest change can be undone without those after it.
+  const change = Math.max(...before.map((/** @type {any} */ past) => number(past.change)));
+  return h(
+    "p.faint.replaced",
+    null,
+    h(
+      "span",
+      null,
+      "replaced ",
+      before
+        .filter((/** @type {any} */ past) => number(past.change) === change)
+        .map((/** @type {any} */ past, /** @type {number} */ at) => [at > 0 && ", ", quoted(past.fact)]),
+    ),
+    " ",
+    undoButton(String(change), context),
+  );
+}
+
+/** @param {any} fact */
+function quoted(fact) {
+  return ["“", said(fact?.text), "”"];
+}
+
+/** @param {string} change @param {FactsContext} context */
+function undoButton(change, context) {
+  return h(
+    "button.quiet",
+    {
+      type: "button",
+      ...needs("write"),
+      "aria-label": `Undo change ${change}`,
+      onclick: (/** @type {any} */ event) => void undo(event.currentTarget, change, context),
+    },
+    "Undo",
+  );
+}
+
 /** @param {any} past @param {FactsContext} context */
 function pastNode(past, context) {
   const fact = past.fact ?? {};
   const end = enumName(past.end, "FACT_END_");
+  const now = (context.known.facts ?? []).filter((/** @type {any} */ one) =>
+    (past.replacedBy ?? []).includes(one.factId),
+  );
   return h(
     "li.fact",
     null,
@@ -135,24 +186,10 @@ function pastNode(past, context) {
       past.jobId && [" by ", h("a", { href: link(["session", context.id, "jobs"]) }, "a job")],
       past.writer && [" by ", said(past.writer)],
       " · ",
-      evidence(fact.messageIds, context.id),
-      (past.replacedBy ?? []).length > 0 && ` · now fact ${past.replacedBy.join(", ")}`,
+      origin(fact, context.id),
+      now.map((/** @type {any} */ one) => h("span", null, " · now ", quoted(one))),
     ),
-    number(past.change) > 0 &&
-      h(
-        "p.row-actions",
-        null,
-        h(
-          "button.quiet",
-          {
-            type: "button",
-            ...needs("write"),
-            "aria-label": `Undo change ${past.change}`,
-            onclick: (/** @type {any} */ event) => void undo(event.currentTarget, past.change, context),
-          },
-          "Undo",
-        ),
-      ),
+    number(past.change) > 0 && h("p.row-actions", null, undoButton(past.change, context)),
   );
 }
 

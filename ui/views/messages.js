@@ -190,10 +190,7 @@ class Chat {
     const from = dayOf(earlier.createTime ?? earlier.ingestTime);
     const to = dayOf(later.createTime ?? later.ingestTime);
     const enters = earlier.status === "MESSAGE_STATUS_ARCHIVED" && later.status === "MESSAGE_STATUS_ACTIVE";
-    return [
-      from !== to && to && h("p.day", null, to),
-      enters && boundary(),
-    ];
+    return [from !== to && to && h("p.day", null, to), enters && boundary()];
   }
 
   /** Goes to the message at a position, from the nearer end. @param {number} position */
@@ -320,7 +317,7 @@ class Chat {
         !this.pinned.has(node.dataset.id),
     );
     if (left.length === 0) return;
-    left.forEach(markArchived);
+    left.forEach((node) => markArchived(node, this.id));
     this.scroller.querySelectorAll(".boundary").forEach((/** @type {Element} */ one) => one.remove());
     const first = all.find((node) => Number(node.dataset.position) > watermark);
     if (first && first !== all[0]) first.before(boundary());

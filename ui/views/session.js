@@ -39,7 +39,7 @@ export function sessionView(place, signal) {
   const node = h(
     "section.session",
     null,
-    h("p.trail", null, h("a", { href: link(["sessions"]) }, "Sessions"), " / "),
+    h("p.trail", null, h("a", { href: link(["sessions"]) }, "All sessions")),
     h("h1", { tabindex: "-1" }, said(id)),
     head,
     tabs,

@@ -8,7 +8,7 @@ import { needs, ownSubject } from "../lib/caller.js";
 import { go, link } from "../lib/router.js";
 import { confirmTyped, during, notify } from "../parts/dialog.js";
 import { empty, failure, loaded, loading } from "../parts/states.js";
-import { evidence } from "../parts/evidence.js";
+import { evidence, origin } from "../parts/evidence.js";
 import { meter } from "../parts/bar.js";
 import { prose, save } from "../parts/text.js";
 import { row } from "./sessions.js";
@@ -122,7 +122,7 @@ export function subjectView(place, signal) {
     node: h(
       "section",
       null,
-      h("p.trail", null, h("a", { href: link(["subjects"]) }, "Subjects"), " / "),
+      h("p.trail", null, h("a", { href: link(["subjects"]) }, "All subjects")),
       title,
       body,
     ),
@@ -143,6 +143,7 @@ async function sessionsOf(subject, signal) {
  * @param {AbortSignal} signal @param {() => Promise<void>} again */
 function page(subject, sessions, namespaces, signal, again) {
   if (sessions.entries.length + namespaces.entries.length === 0) {
+    if (erased.has(subject)) return empty("Nothing is remembered of this subject.", "It was erased.");
     return empty(
       "Nothing is remembered of this subject.",
       "Perhaps it is written otherwise: subjects are compared letter by letter. ",
@@ -252,7 +253,7 @@ function knownList(known, sessions) {
             null,
             meter(number(fact.trust), "trust"),
             " · ",
-            evidence(fact.messageIds, sessionId),
+            origin(fact, sessionId),
             " · ",
             from(),
           ),
@@ -359,12 +360,16 @@ function eraseButton(subject, again) {
   return button;
 }
 
+/** Subjects of which nothing was left. @type {Set<string>} */
+const erased = new Set();
+
 /** Again and again, until the server says that nothing is left. @param {string} subject @param {(text: string) => void} say */
 async function erase(subject, say) {
   let reply;
   for (let turn = 1; turn <= 10; ++turn) {
     reply = await call("SessionService/EraseSubject", { subject });
     if (reply.purged) {
+      erased.add(subject);
       return [
         h("p", null, h("b", null, "Erased."), " No row of the store has anything of the subject."),
         reply.leftElsewhere && h("p.note", null, reply.leftElsewhere),

@@ -1,0 +1,64 @@
+"""What the page says is so: about what was replaced, undone, failed, cut and erased."""
+
+from __future__ import annotations
+
+import pytest
+
+import stored
+from browser import WIDE, place
+
+TRIP = ("session", stored.TRIP)
+HAND = "facts-by-hand"
+
+
+@pytest.fixture(scope="module")
+def opened(browser, server):
+    browser.look(WIDE, "light")
+    browser.open(server.http)
+    yield browser
+
+
+@pytest.fixture(scope="module")
+def by_hand(server):
+    """A session with a fact that was corrected."""
+    call = stored.Storing(server.http)
+    call("CreateSession", sessionId=HAND, config=stored.every_turn(
+        "hand", [stored.block("facts", "fact-extraction", model="chat")]))
+    added = call("AddFact", sessionId=HAND, block="facts", text="Eve lives in Rome.")
+    call("UpdateFact", sessionId=HAND, block="facts", factId=added["fact"]["factId"],
+         text="Eve lives in Oslo.")
+
+
+def test_a_fact_says_what_it_replaced_and_brings_it_back(opened, by_hand):
+    opened.go(place("session", HAND, "memory"))
+    fact = opened.one(".knowledge:not(.past) .fact", "Eve lives in Oslo.")
+    assert "replaced “Eve lives in Rome.”" in " ".join(fact.text.split())
+    assert "added by hand" in fact.text
+    assert not opened.has("no message")
+    opened.click(".replaced button", "Undo")
+    assert "Eve lives in Rome." in opened.one(".knowledge:not(.past) .fact-text").text
+    opened.go(place("session", HAND, "activity"))
+    assert opened.has("undone: Eve lives in Oslo., so again: Eve lives in Rome.")
+    assert opened.has("added by hand: Eve lives in Rome.")
+
+
+def test_activity_names_tools_and_the_errors_that_count(opened, server):
+    opened.go(place(*TRIP, "activity"))
+    assert opened.has("get_weather returned")
+    assert opened.has("search_trains failed")
+    assert not opened.has("[tool")
+    opened.go(place("session", "job-that-failed", "activity"))
+    assert opened.has("HTTP 500")
+
+
+def test_the_way_up_ends_nowhere_else(opened):
+    opened.go(place(*TRIP))
+    assert opened.text(".trail") == "All sessions"
+    opened.go(place("subject", stored.ADA))
+    assert opened.text(".trail") == "All subjects"
+
+
+def test_an_archived_message_leads_to_why(opened):
+    opened.go(place(*TRIP))
+    opened.click("article.is-archived .badges a", "archived")
+    assert opened.has("What is cut")
