@@ -62,3 +62,27 @@ def test_an_archived_message_leads_to_why(opened):
     opened.go(place(*TRIP))
     opened.click("article.is-archived .badges a", "archived")
     assert opened.has("What is cut")
+
+
+def test_erasing_says_what_stays_of_the_same_name(opened, server):
+    call = stored.Storing(server.http)
+    call("CreateSession", sessionId="zoe-1", config={"subject": "zoe"})
+    call("PutItem", namespace=["users", "zoe", "known"], config={"subject": "zoe"},
+         put={"key": "a", "json": "1"})
+    call("PutItem", namespace=["users", "zoe", "notes"], put={"key": "a", "json": "1"})
+    call("PutItem", namespace=["users", "zoes"], put={"key": "a", "json": "1"})
+    opened.go(place("subject", "zoe"))
+    assert opened.has("erasing leaves them")
+    opened.click("button", "Erase…")
+    warned = opened.text("dialog .note.warn")
+    assert "users/zoe/notes (1 item)" in warned
+    assert "known" not in warned
+    assert "zoes" not in warned
+    opened.type("#typed", "zoe")
+    opened.wait_text("Erased.")
+    assert "users/zoe/notes" in opened.text("dialog [role=status]")
+    opened.click("dialog button", "Close")
+    assert opened.has("It was erased.")
+    assert opened.all("button.danger") == []
+    opened.click(".folder", "users / zoe / notes")
+    assert opened.has("1 item")

@@ -1,7 +1,7 @@
 // @ts-check
 // What a block does not know because its jobs failed, were given up, or have yet to run.
 import { h } from "../lib/dom.js";
-import { callAll } from "../lib/api.js";
+import { call, callAll } from "../lib/api.js";
 import { counted, enumName, number } from "../lib/format.js";
 import { link } from "../lib/router.js";
 
@@ -18,6 +18,50 @@ export function latestOf(jobs) {
   const key = (/** @type {any} */ job) => JSON.stringify([job.block, job.beginPosition, job.endPosition]);
   const latest = new Map(jobs.map((job) => [key(job), job]));
   return (job) => latest.get(key(job)) ?? job;
+}
+
+const MARK_AFTER_MS = 300; // Who still types a search asks for nothing.
+const MARKED_AT_ONCE = 4;
+
+/** How many jobs of a session failed and were not retried. @param {any} session @param {AbortSignal} signal */
+export async function failuresOf(session, signal) {
+  const { blocks = [], retrieval } = session.config ?? {};
+  if (blocks.length === 0 && !retrieval?.embedder) return 0;
+  const first = { sessionId: session.sessionId, state: "JOB_STATE_FAILED", pageSize: 1 };
+  const { jobs: found = [] } = await call("JobService/ListJobs", first, { signal });
+  if (found.length === 0) return 0;
+  const jobs = await jobsOf(session.sessionId, signal);
+  const latest = latestOf(jobs);
+  return jobs.filter((job) => job.state === "JOB_STATE_FAILED" && latest(job) === job).length;
+}
+
+/** @param {string} id @param {number} failures */
+export function failureBadge(id, failures) {
+  if (failures === 0) return null;
+  return h(
+    "a.badge.bad",
+    { href: link(["session", id, "jobs"], { state: "FAILED" }) },
+    `${counted(failures, "job")} failed`,
+  );
+}
+
+/** Marks those of the sessions that have failed jobs; `rows` are their rows of a table.
+ * @param {any[]} sessions @param {HTMLElement[]} rows @param {AbortSignal} signal */
+export async function markFailures(sessions, rows, signal) {
+  await new Promise((resolve) => setTimeout(resolve, MARK_AFTER_MS));
+  let at = 0;
+  const some = async () => {
+    while (at < sessions.length && !signal.aborted) {
+      const mine = at++;
+      try {
+        const failures = await failuresOf(sessions[mine], signal);
+        rows[mine].querySelector("th")?.append(" ", failureBadge(sessions[mine].sessionId, failures) ?? "");
+      } catch {
+        return; // A session's own page says what can't be read.
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: MARKED_AT_ONCE }, some));
 }
 
 /** Lines on what is missing in a block; empty if nothing is. @param {any[]} jobs of `jobsOf`

@@ -3,17 +3,19 @@
 import { fill, h, said } from "../lib/dom.js";
 import { call, callAll } from "../lib/api.js";
 import { exported, knowledgeOf } from "../lib/export.js";
-import { count, counted, number } from "../lib/format.js";
-import { needs, ownSubject } from "../lib/caller.js";
+import { count, counted, number, optionsOf } from "../lib/format.js";
+import { ownSubject } from "../lib/caller.js";
 import { go, link } from "../lib/router.js";
-import { confirmTyped, during, notify } from "../parts/dialog.js";
+import { during, notify } from "../parts/dialog.js";
+import { eraseButton, isErased, namesakeList, namesakes } from "../parts/erase.js";
+import { markFailures } from "../parts/gaps.js";
+import { knownList } from "../parts/known.js";
 import { empty, failure, loaded, loading } from "../parts/states.js";
-import { evidence, origin } from "../parts/evidence.js";
-import { meter } from "../parts/bar.js";
-import { prose, save } from "../parts/text.js";
+import { save } from "../parts/text.js";
 import { row } from "./sessions.js";
 
 const MOST = 1_000;
+const MOST_ASKED = 100; // Sessions whose blocks are asked.
 
 /** Where a subject is chosen. @param {import("../lib/router.js").Place} _place @param {AbortSignal} signal */
 export function subjectsView(_place, signal) {
@@ -100,14 +102,15 @@ export function subjectView(place, signal) {
   const show = async () => {
     fill(body, loading());
     try {
-      const [sessions, namespaces] = await Promise.all([
+      const [sessions, namespaces, others] = await Promise.all([
         sessionsOf(subject, signal),
         callAll("ItemService/ListNamespaces", { subject, pageSize: 1000, includeEmpty: true }, "namespaces", {
           signal,
           most: MOST,
         }),
+        namesakes(subject, signal),
       ]);
-      fill(body, page(subject, sessions, namespaces, signal, show));
+      fill(body, page({ subject, sessions, namespaces, others, signal, again: show }));
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -118,7 +121,7 @@ export function subjectView(place, signal) {
   };
   void show();
   return {
-    title: `About ${subject}`,
+    title: `Subject ${subject}`,
     node: h(
       "section",
       null,
@@ -139,26 +142,31 @@ async function sessionsOf(subject, signal) {
   return { entries: reply.sessions ?? [], isCut: Boolean(reply.nextPageToken) };
 }
 
-/** @param {string} subject @param {{entries: any[], isCut: boolean}} sessions @param {{entries: any[], isCut: boolean}} namespaces
- * @param {AbortSignal} signal @param {() => Promise<void>} again */
-function page(subject, sessions, namespaces, signal, again) {
-  if (sessions.entries.length + namespaces.entries.length === 0) {
-    if (erased.has(subject)) return empty("Nothing is remembered of this subject.", "It was erased.");
-    return empty(
-      "Nothing is remembered of this subject.",
-      "Perhaps it is written otherwise: subjects are compared letter by letter. ",
-      h("p.actions", null, eraseButton(subject, again)),
-    );
-  }
+/** @typedef {{entries: any[], isCut: boolean}} Listed */
+
+/** @param {{subject: string, sessions: Listed, namespaces: Listed, others: any[], signal: AbortSignal,
+ *   again: () => Promise<void>}} all `others` are the namespaces that are only named so */
+function page({ subject, sessions, namespaces, others, signal, again }) {
+  if (sessions.entries.length + namespaces.entries.length === 0)
+    return [nothing(subject, again), namesakeList(others)];
   const messages = sessions.entries.reduce(
     (sum, one) => sum + number(one.activeCount) + number(one.archivedCount),
     0,
   );
   const items = namespaces.entries.reduce((sum, one) => sum + number(one.itemCount), 0);
   const knowledge = loaded(
-    async () => knownList(await knowledgeOf(sessions.entries.slice(0, 100), signal), sessions.entries.length),
+    async () => [
+      knownList(
+        await knowledgeOf(sessions.entries.slice(0, MOST_ASKED), signal),
+        "The sessions below hold what was said.",
+      ),
+      sessions.entries.length > MOST_ASKED &&
+        h("p.note", null, `Of the first ${count(MOST_ASKED)} sessions.`),
+    ],
     signal,
   );
+  const rows = sessions.entries.map(row);
+  void markFailures(sessions.entries, rows, signal);
   return [
     h(
       "ul.figures",
@@ -172,6 +180,7 @@ function page(subject, sessions, namespaces, signal, again) {
         h("li", null, h("b", null, count(value)), h("span", null, value === 1 ? noun : `${noun}s`)),
       ),
     ),
+    copiesNote(sessions.entries),
     h(
       "p.actions",
       null,
@@ -201,7 +210,7 @@ function page(subject, sessions, namespaces, signal, again) {
               ),
             ),
           ),
-          h("tbody", null, sessions.entries.map(row)),
+          h("tbody", null, rows),
         ),
       ),
     namespaces.entries.length > 0 &&
@@ -227,65 +236,37 @@ function page(subject, sessions, namespaces, signal, again) {
           ),
         ),
       ),
+    namesakeList(others),
     (sessions.isCut || namespaces.isCut) && h("p.note", null, `Only the first ${count(MOST)} are shown.`),
   ];
 }
 
-/** @param {any[]} known @param {number} sessions */
-function knownList(known, sessions) {
-  const lines = known.flatMap(({ sessionId, block, reply }) => {
-    const from = () =>
-      h(
-        "a",
-        { href: link(["session", sessionId, "memory"], { block }) },
-        said(sessionId),
-        " · ",
-        said(block),
-      );
-    return [
-      ...(reply.facts?.facts ?? []).map((/** @type {any} */ fact) =>
-        h(
-          "li.fact",
-          null,
-          h("p.fact-text", null, said(fact.text)),
-          h(
-            "p.faint",
-            null,
-            meter(number(fact.trust), "trust"),
-            " · ",
-            origin(fact, sessionId),
-            " · ",
-            from(),
-          ),
-        ),
-      ),
-      ...(reply.entities?.entities ?? []).map((/** @type {any} */ entity) =>
-        h(
-          "li",
-          null,
-          h("b", null, said(entity.name)),
-          prose(entity.text ?? ""),
-          h("p.faint", null, evidence(entity.messageIds, sessionId), " · ", from()),
-        ),
-      ),
-      ...(reply.summary?.text
-        ? [h("li", null, prose(reply.summary.text), h("p.faint", null, "a summary · ", from()))]
-        : []),
-      ...(number(reply.entries?.entryCount)
-        ? [
-            h(
-              "li",
-              null,
-              h("p", null, `${counted(reply.entries.entryCount, "earlier text")} to be found again`),
-              h("p.faint", null, from()),
-            ),
-          ]
-        : []),
-    ];
-  });
-  if (lines.length === 0)
-    return empty("No block knows anything yet.", "The sessions below hold what was said.");
-  return [h("ul.knowledge", null, lines), sessions > 100 && h("p.note", null, "Of the first 100 sessions.")];
+/** @param {string} subject @param {() => Promise<void>} again */
+function nothing(subject, again) {
+  const title = "Nothing is remembered of this subject.";
+  if (isErased(subject)) return empty(title, "It was erased.");
+  return empty(
+    title,
+    "Perhaps it is written otherwise: subjects are compared letter by letter. ",
+    h("p.actions", null, eraseButton(subject, again)),
+  );
+}
+
+/** Sessions may hand their messages on, so that a message counts in two of them. @param {any[]} sessions */
+function copiesNote(sessions) {
+  const blocks = sessions.flatMap((one) => one.config?.blocks ?? []);
+  const takers = new Set(
+    blocks.filter(({ kind }) => kind === "session").map((block) => optionsOf(block).session_id),
+  );
+  const own = sessions.map((one) => one.sessionId).filter((id) => takers.has(id));
+  if (own.length === 0) return null;
+  return h(
+    "p.faint",
+    null,
+    "Messages that other sessions handed on count there and in ",
+    own.map((id, at) => [at > 0 && ", ", h("a", { href: link(["session", id]) }, said(id))]),
+    ".",
+  );
 }
 
 /** @param {string} subject @param {any[]} sessions @param {any[]} namespaces @param {AbortSignal} signal */
@@ -330,74 +311,4 @@ function knowledgeButton(subject, sessions, signal) {
     "Export what is known",
   );
   return button;
-}
-
-/** @param {string} subject @param {() => Promise<void>} again */
-function eraseButton(subject, again) {
-  const button = h(
-    "button.danger",
-    {
-      type: "button",
-      ...needs("write"),
-      onclick: () =>
-        void during(button, async () => {
-          const dry = await call("SessionService/EraseSubject", { subject, dryRun: true });
-          confirmTyped({
-            title: "Erase a subject",
-            typed: subject,
-            verb: "Erase for ever",
-            warning: [
-              h("p", null, "This removes for ever: ", h("b", null, countsText(dry)), "."),
-              h("p", null, "Stop what still writes for the subject first."),
-            ],
-            act: (say) => erase(subject, say),
-            after: () => void again(),
-          });
-        }),
-    },
-    "Erase…",
-  );
-  return button;
-}
-
-/** Subjects of which nothing was left. @type {Set<string>} */
-const erased = new Set();
-
-/** Again and again, until the server says that nothing is left. @param {string} subject @param {(text: string) => void} say */
-async function erase(subject, say) {
-  let reply;
-  for (let turn = 1; turn <= 10; ++turn) {
-    reply = await call("SessionService/EraseSubject", { subject });
-    if (reply.purged) {
-      erased.add(subject);
-      return [
-        h("p", null, h("b", null, "Erased."), " No row of the store has anything of the subject."),
-        reply.leftElsewhere && h("p.note", null, reply.leftElsewhere),
-      ];
-    }
-    say(`Still erasing: ${reply.leftReason ?? ""}`);
-  }
-  return h(
-    "p.note.warn",
-    null,
-    `Deleted, but not purged yet (${reply?.leftReason ?? ""}). Erase again later.`,
-  );
-}
-
-/** @param {any} reply an EraseSubjectResponse */
-function countsText(reply) {
-  const parts = [
-    [reply.sessionCount, "session"],
-    [reply.messageCount, "message"],
-    [reply.contentCount, "content"],
-    [reply.blockCount, "block with knowledge", "blocks with knowledge"],
-    [reply.entryCount, "vector entry", "vector entries"],
-    [reply.jobCount, "job"],
-    [reply.namespaceCount, "namespace"],
-    [reply.itemCount, "item"],
-  ];
-  const shown = parts
-    .filter(([value]) => number(value) > 0)
-    .map(([value, noun, plural]) => counted(value, noun, plural));
-  return shown.length ? shown.join(", ") : "nothing";
 }
