@@ -2,6 +2,7 @@
 // The shell: the navigation, the place that is shown, who asks, and whether the server answers.
 import { fill, h, icon, said } from "./lib/dom.js";
 import { hasToken, whenBusy, whenReached, whenUnauthenticated } from "./lib/api.js";
+import { tellTimes } from "./lib/format.js";
 import { loadServer, ownSubject, serverInfo } from "./lib/caller.js";
 import { go, link, placeOf } from "./lib/router.js";
 import { askToken } from "./parts/dialog.js";
@@ -34,6 +35,7 @@ const NAVIGATION = [
   ["server", "Server", "server", []],
 ];
 
+const TIMES_MS = 20_000;
 const main = /** @type {HTMLElement} */ (document.getElementById("main"));
 const navigation = /** @type {HTMLElement} */ (document.getElementById("navigation"));
 const caller = /** @type {HTMLElement} */ (document.getElementById("caller"));
@@ -151,6 +153,8 @@ whenReached((reached) => {
 });
 window.addEventListener("memoryd:token", () => openToken(false));
 window.addEventListener("hashchange", show);
+setInterval(() => tellTimes(document), TIMES_MS);
+document.addEventListener("visibilitychange", () => tellTimes(document));
 window.addEventListener("keydown", (event) => {
   const isTyping = event.target instanceof HTMLElement && event.target.matches("input, textarea, select");
   if (event.key !== "/" || isTyping || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -58,6 +58,42 @@ def test_the_way_up_ends_nowhere_else(opened):
     assert opened.text(".trail") == "All subjects"
 
 
+def test_failed_jobs_are_seen_from_afar(opened):
+    opened.go(place("sessions"))
+    badge = opened.one("tr .badge.bad", "jobs failed")
+    assert "job-that-failed" in opened.script("return arguments[0].closest('tr').innerText", badge)
+    assert len(opened.all("tr .badge.bad")) == 1
+    opened.go(place("subject", stored.BEN))
+    opened.one("tr .badge.bad", "jobs failed")
+    opened.go(place("session", "job-that-failed"))
+    opened.one(".session-head .badge.bad", "jobs failed")
+    opened.click(".session-head .badge.bad")
+    assert opened.script("return location.hash").endswith("/jobs?state=FAILED")
+
+
+def test_failed_jobs_are_retried_together_and_watched(opened, server, models):
+    call = stored.Storing(server.http)
+    opened.go(place("session", "job-that-failed", "jobs", state="FAILED"))
+    failed = len(opened.all(".job"))
+    assert failed > 1
+    models.lie("status", times=100, code=500, retry_after=None)
+    opened.click("button", f"Retry all {failed} failed")
+    stored.jobs_end(call, "job-that-failed")
+    # They failed again. Nobody clicks, and the list has them.
+    opened.wait_text(f"Retry all {failed} failed")
+    models.be_honest()
+    models.set_replies(["<facts><fact>Ben lives in Berlin.</fact></facts>"])
+    opened.click("button", f"Retry all {failed} failed")
+    stored.jobs_end(call, "job-that-failed")
+    opened.wait_text("Retried: the latest job is done")
+    opened.click("button", "Done")
+    assert len(opened.all(".job.is-done")) == failed
+    opened.go(place("session", "job-that-failed", "memory"))
+    assert not opened.has("jobs failed")
+    assert opened.has("Fed with all that left short-term memory")
+    assert opened.all(".session-head .badge.bad") == []
+
+
 def test_an_archived_message_leads_to_why(opened):
     opened.go(place(*TRIP))
     opened.click("article.is-archived .badges a", "archived")

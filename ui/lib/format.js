@@ -76,7 +76,14 @@ export function dateOf(text) {
 export function when(text, absent = "—") {
   const date = dateOf(text);
   if (!date) return h("span.faint", null, text ? String(text) : absent);
-  return h("time", { datetime: date.toISOString(), title: both.format(date) }, ago(date));
+  return h("time.ago", { datetime: date.toISOString(), title: both.format(date) }, ago(date));
+}
+
+/** Says anew how long ago the times below `root` are. @param {ParentNode} root */
+export function tellTimes(root) {
+  root.querySelectorAll("time.ago").forEach((one) => {
+    one.textContent = ago(new Date(/** @type {HTMLTimeElement} */ (one).dateTime));
+  });
 }
 
 /** "14:05". @param {any} text */

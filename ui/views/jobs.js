@@ -4,10 +4,11 @@ import { fill, h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
 import { count, counted, dateOf, enumName, number, optionsOf, when } from "../lib/format.js";
 import { may, needs } from "../lib/caller.js";
+import { changesOf, follow } from "../lib/live.js";
 import { link, note } from "../lib/router.js";
 import { during, notify } from "../parts/dialog.js";
 import { jobsOf, latestOf } from "../parts/gaps.js";
-import { empty, loaded } from "../parts/states.js";
+import { empty, failure, loaded } from "../parts/states.js";
 import { steps } from "../parts/steps.js";
 import { prose } from "../parts/text.js";
 
@@ -19,16 +20,35 @@ const STATES = [
   ["CANCELLED", "Cancelled"],
 ];
 
+const LOOK_MS = 5_000; // Between two looks at open jobs.
 const AMOUNTS = ["Calls", "Tokens sent", "Tokens received"];
 
 /** @param {import("./session.js").TabContext} context */
-export function jobsTab({ id, session, place, signal }) {
+export function jobsTab({ id, session, place, signal, refresh }) {
   let state = place.query.get("state") ?? "";
+  let later = 0;
+  signal.addEventListener("abort", () => clearTimeout(later));
   const buttons = h("div.segmented", { role: "group", "aria-label": "State" });
   const list = loaded(async () => {
     const jobs = await jobsOf(id, signal);
-    return h("div.stack", null, jobList(jobs, state, id, show), usageByModel(jobs, session));
+    clearTimeout(later);
+    // An attempt that fails is no change that is told.
+    if (jobs.some((job) => job.state === "JOB_STATE_OPEN"))
+      later = window.setTimeout(() => void list.reload(true), LOOK_MS);
+    return h("div.stack", null, jobList(jobs, state, id, again), usageByModel(jobs, session));
   }, signal);
+  /** After a write, and after what others changed. */
+  const again = async () => {
+    await Promise.all([list.reload(true), refresh()]);
+  };
+  void follow(id, String(session.revision ?? "0"), {
+    signal,
+    changed: async (event) => {
+      if (changesOf(event).some((one) => one === "JOBS" || one === "RELOAD")) await again();
+    },
+    state: () => {},
+    gone: (error) => fill(list.node, failure(error)),
+  });
   const mark = () =>
     fill(
       buttons,
@@ -78,9 +98,54 @@ function jobList(jobs, state, id, again) {
     .sort((a, b) => time(b) - time(a));
   if (shown.length === 0) return nothing(state);
   return [
+    retryAll(
+      jobs.filter((job) => job.state === "JOB_STATE_FAILED" && latest(job) === job),
+      id,
+      again,
+    ),
     !may("write") && h("p.note", null, "Your credential may look and not retry: it lacks the right “write”."),
     steps(shown, 100, (job) => jobNode(job, latest(job), id, again), "job", "div.jobs"),
   ];
+}
+
+/** How many jobs it made: none if there is nothing to feed any more. @param {string} sessionId @param {string} jobId */
+async function retried(sessionId, jobId) {
+  try {
+    await call("JobService/RetryJob", { sessionId, jobId });
+    return 1;
+  } catch (error) {
+    if (/** @type {any} */ (error).reason === "JOB_OBSOLETE") return 0;
+    throw error;
+  }
+}
+
+/** @param {any[]} failed @param {string} id @param {() => Promise<void>} again */
+function retryAll(failed, id, again) {
+  if (failed.length < 2) return null;
+  const act = async () => {
+    // In the order of their messages: a block is fed in the order in which its jobs are made.
+    const order = [...failed].sort((a, b) => number(a.beginPosition) - number(b.beginPosition));
+    try {
+      let made = 0;
+      for (const { jobId } of order) made += await retried(id, jobId);
+      notify(`${counted(made, "new job")} made`);
+    } finally {
+      await again();
+    }
+  };
+  return h(
+    "p.actions",
+    null,
+    h(
+      "button",
+      {
+        type: "button",
+        ...needs("write"),
+        onclick: (/** @type {any} */ event) => void during(event.currentTarget, act),
+      },
+      `Retry all ${count(failed.length)} failed`,
+    ),
+  );
 }
 
 /** What each model was asked for, by the jobs that are kept. @param {any[]} jobs @param {any} session */

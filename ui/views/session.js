@@ -4,6 +4,7 @@ import { fill, h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
 import { bytes, count, counted, number, when } from "../lib/format.js";
 import { link } from "../lib/router.js";
+import { failureBadge, failuresOf } from "../parts/gaps.js";
 import { failure, loading } from "../parts/states.js";
 import { copyable, facts, json } from "../parts/text.js";
 import { badge } from "../parts/message.js";
@@ -47,15 +48,24 @@ export function sessionView(place, signal) {
   );
   /** @type {any} */
   let session = null;
+  let failures = 0;
   let current = new AbortController();
   signal.addEventListener("abort", () => current.abort());
 
   const refresh = async () => {
     session = (await call("SessionService/GetSession", { sessionId: id }, { signal })).session ?? {};
-    fill(head, header(session));
+    fill(head, header(session, failures));
+    void countFailures(session);
   };
-  /** @param {import("../lib/router.js").Place} to */
-  const showTab = (to) => {
+  /** @param {any} asked */
+  const countFailures = async (asked) => {
+    const found = await failuresOf(asked, signal).catch(() => failures); // Jobs says what can't be read.
+    if (signal.aborted || found === failures) return;
+    failures = found;
+    fill(head, header(session, failures));
+  };
+  /** @param {import("../lib/router.js").Place} to @param {boolean} [isFresh] the session was read just now */
+  const showTab = async (to, isFresh = false) => {
     const name = to.path[2] ?? "messages";
     const [key, title, make] = TABS.find(([one]) => one === name) ?? TABS[0];
     current.abort();
@@ -81,7 +91,17 @@ export function sessionView(place, signal) {
     node.classList.toggle("has-chat", key === "messages");
     tabs.querySelector("[aria-selected=true]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
     document.title = `${id} · ${title} · memoryd`;
-    fill(panel, make({ id, session, place: to, signal: current.signal, refresh }));
+    const mine = current.signal;
+    try {
+      if (!isFresh) await refresh();
+      if (!mine.aborted) fill(panel, make({ id, session, place: to, signal: mine, refresh }));
+    } catch (error) {
+      if (!mine.aborted)
+        fill(
+          panel,
+          failure(error, () => void showTab(to)),
+        );
+    }
   };
   tabs.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -96,7 +116,7 @@ export function sessionView(place, signal) {
     fill(head, loading());
     try {
       await refresh();
-      if (!signal.aborted) showTab(here);
+      if (!signal.aborted) await showTab(here, true);
     } catch (error) {
       if (!signal.aborted)
         fill(
@@ -114,14 +134,14 @@ export function sessionView(place, signal) {
     accepts(to) {
       if (to.path[0] !== "session" || to.path[1] !== id) return false;
       here = to;
-      if (session) showTab(to);
+      if (session) void showTab(to);
       return true;
     },
   };
 }
 
-/** @param {any} session */
-function header(session) {
+/** @param {any} session @param {number} failures */
+function header(session, failures) {
   const config = session.config ?? {};
   const budget = Math.floor(number(config.tokenLimit) * number(config.chatHistoryTokenRatio));
   return [
@@ -129,7 +149,8 @@ function header(session) {
       "p.chips",
       null,
       config.subject &&
-        h("a.badge.chip", { href: link(["subject", config.subject]) }, "about ", said(config.subject)),
+        h("a.badge.chip", { href: link(["subject", config.subject]) }, "subject ", said(config.subject)),
+      failureBadge(session.sessionId, failures),
       session.template && h("span.badge", null, "template ", said(session.template)),
       config.profile !== "default" && badge(config.profile ?? "", "The rules of a framework’s library"),
       session.expireTime && h("span.badge.warn", null, "expires ", when(session.expireTime)),
@@ -141,7 +162,7 @@ function header(session) {
       figure(
         count(session.activeCount),
         "active",
-        `${count(session.activeTokenCount)}${budget > 0 ? ` of ${count(budget)}` : ""} tokens`,
+        `${counted(session.activeTokenCount, "token")}${budget > 0 ? `; beyond ${count(budget)} the oldest leave` : ""}`,
       ),
       figure(count(session.archivedCount), "archived"),
       number(session.contentCount) > 0 &&

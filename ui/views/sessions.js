@@ -1,10 +1,11 @@
 // @ts-check
 // All sessions: by the beginning of their id, or of one subject.
-import { debounced, fill, h, icon, said } from "../lib/dom.js";
+import { debounced, fill, h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
 import { bytes, count, number, when } from "../lib/format.js";
 import { go, link, note } from "../lib/router.js";
 import { ownSubject } from "../lib/caller.js";
+import { markFailures } from "../parts/gaps.js";
 import { command, empty, failure, loading } from "../parts/states.js";
 
 const PAGE = 50;
@@ -56,7 +57,7 @@ export function sessionsView(place, signal) {
     },
     h("div.field.grow", null, h("label", { for: "prefix" }, "Session id"), prefix),
     h("div.field", null, h("label", { for: "subject" }, "Subject"), subject),
-    h("button", { type: "submit", title: "Opens the session with exactly this id" }, icon("search"), "Open"),
+    h("button", { type: "submit", title: "Opens the session with exactly this id" }, "Open"),
   );
   show();
   return { title: "Sessions", node: h("section", null, h("h1", { tabindex: "-1" }, "Sessions"), form, list) };
@@ -97,13 +98,18 @@ async function showSessions(list, prefix, subject, signal) {
     pageToken = reply.nextPageToken ?? "";
     const found = reply.sessions ?? [];
     shown += found.length;
-    rows.append(...found.map(row));
+    const added = found.map(row);
+    rows.append(...added);
+    void markFailures(found, added, signal);
     fill(
       more,
       pageToken &&
         h("p.actions", null, h("button", { type: "button", onclick: () => void attempt() }, "Show more")),
     );
-    if (shown || pageToken) return fill(list, table, more);
+    const ordered = subject
+      ? "What changed last comes first."
+      : "By id. Those of one subject come by their last change.";
+    if (shown || pageToken) return fill(list, table, h("p.faint", null, ordered), more);
     return fill(list, nothing(prefix, subject));
   };
   const attempt = async () => {
