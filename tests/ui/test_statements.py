@@ -58,6 +58,29 @@ def test_the_way_up_ends_nowhere_else(opened):
     assert opened.text(".trail") == "All subjects"
 
 
+def test_the_header_follows_what_the_page_changes(opened, server):
+    call = stored.Storing(server.http)
+    call("CreateSession", sessionId="header", config=stored.every_turn(
+        "hand", [stored.block("facts", "fact-extraction", model="chat")]))
+    call("AddFact", sessionId="header", block="facts", text="Eve has a cat.")
+    opened.go(place("session", "header", "memory"))
+    before = call("GetSession", sessionId="header")["session"]["revision"]
+    assert f"revision {before}" in opened.text(".session-head")
+    opened.click(".fact button", "Remove")
+    after = call("GetSession", sessionId="header")["session"]["revision"]
+    assert after != before
+    assert f"revision {after}" in opened.text(".session-head")
+    # Others change it too: another tab of it shows the session as it is then.
+    call("Put", sessionId="header", messages=[stored.said("user", "Hello!")])
+    opened.click("[role=tab]", "Settings")
+    assert "1 active" in " ".join(opened.text(".session-head").split())
+    # Times grow old while they are looked at.
+    opened.script("""
+      document.querySelector(".session-head time").dateTime = new Date(Date.now() - 7200000).toISOString();
+      document.dispatchEvent(new Event("visibilitychange"));""")
+    assert "2 hours ago" in opened.text(".session-head")
+
+
 def test_failed_jobs_are_seen_from_afar(opened):
     opened.go(place("sessions"))
     badge = opened.one("tr .badge.bad", "jobs failed")
@@ -92,6 +115,43 @@ def test_failed_jobs_are_retried_together_and_watched(opened, server, models):
     assert not opened.has("jobs failed")
     assert opened.has("Fed with all that left short-term memory")
     assert opened.all(".session-head .badge.bad") == []
+
+
+def test_context_leads_to_its_blocks_and_says_why_they_are_left_out(opened, server):
+    call = stored.Storing(server.http)
+    call("CreateSession", sessionId="no-room", config={
+        "tokenLimit": "60", "chatHistoryTokenRatio": 0.9, "tokenFlushSize": "1", "tokenizer": "whitespace",
+        "blocks": [stored.block("about", "static", priority=1, content="It is a long text. " * 8)]})
+    call("Put", sessionId="no-room", messages=[stored.said("user", "word " * 40)])
+    opened.go(place("session", "no-room", "context"))
+    shown = call("Get", sessionId="no-room", explain=True)
+    block = shown["explanation"]["blocks"][0]
+    own = int(block["uncutTokenCount"])
+    row = opened.one(".legend tr", "about").text
+    assert f"left out: it has {own} tokens" in row
+    assert f"whole, the context would have {int(shown['tokenCount']) + own} of 60" in row
+    opened.click(".legend a", "about")
+    assert opened.script("return location.hash").endswith("/memory?block=about")
+    assert opened.has("It is a long text.")
+    assert "44 tokens; beyond 54 the oldest leave" in " ".join(opened.text(".session-head").split())
+
+
+def test_a_conversation_shows_what_is_known_of_its_user(opened, server):
+    call = stored.Storing(server.http)
+    call("CreateSession", sessionId="user:kim", config=stored.every_turn(
+        "kim", [stored.block("facts", "fact-extraction", model="chat")]))
+    call("CreateSession", sessionId="kim-monday", config={"subject": "kim", "blocks": [
+        stored.block("user", "session", session_id="user:kim")]})
+    call("AddFact", sessionId="user:kim", block="facts", text="Kim likes tea.")
+    call("Put", sessionId="kim-monday", messages=[stored.said("user", "Good morning!")])
+    stored.jobs_end(call, "kim-monday")
+    opened.go(place("session", "kim-monday", "memory"))
+    assert opened.has("Kim likes tea.")
+    assert opened.has("All messages were handed on to that session")
+    assert not opened.has("left short-term memory")
+    opened.go(place("subject", "kim"))
+    assert "2 messages" in " ".join(opened.text(".figures").split())
+    assert opened.has("Messages that other sessions handed on count there and in user:kim.")
 
 
 def test_an_archived_message_leads_to_why(opened):

@@ -3,7 +3,7 @@
 import { h, said } from "../lib/dom.js";
 import { count } from "../lib/format.js";
 
-/** @typedef {{name: string, value: number, note?: import("../lib/dom.js").Child, cut?: boolean, color?: number}} Segment */
+/** @typedef {{name: string, value: number, note?: import("../lib/dom.js").Child, cut?: boolean, color?: number, where?: string}} Segment */
 
 /**
  * A bar of segments and its legend. `whole` is what the full width stands for.
@@ -44,7 +44,11 @@ export function bar(segments, whole, label, unit) {
               null,
               h(`span.swatch.c${segment.color}${segment.cut ? ".is-cut" : ""}`, { "aria-hidden": "true" }),
             ),
-            h("th", { scope: "row" }, said(segment.name)),
+            h(
+              "th",
+              { scope: "row" },
+              segment.where ? h("a", { href: segment.where }, said(segment.name)) : said(segment.name),
+            ),
             h("td.amount", null, segment.value > 0 || !segment.cut ? `${count(segment.value)} ${unit}` : ""),
             h("td", null, segment.note ?? ""),
           ),

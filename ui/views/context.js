@@ -35,7 +35,7 @@ export function contextTab({ id, session, place, signal }) {
       },
     },
     h("div.field.grow", null, h("label", { for: "question" }, "A question"), question),
-    h("button", { type: "submit" }, "Ask"),
+    h("button", { type: "submit" }, "Show what memory adds"),
   );
   const now = loaded(() => showGet(id, session, signal), signal);
   if (question.value) ask();
@@ -44,7 +44,7 @@ export function contextTab({ id, session, place, signal }) {
       beside,
       empty(
         "Type a question.",
-        "It shows what memory inserts for it, as UpdateContext does: the stable prefix, and what is recalled.",
+        "It shows what memory adds for it, as UpdateContext does: what stands before every question, and what is recalled for this one. No model answers it.",
       ),
     );
   return h(
@@ -130,8 +130,9 @@ function budget(reply, session, jobs, id) {
 function explained(why, reply, jobs, id) {
   const blocks = (why.blocks ?? []).map((/** @type {any} */ block) => ({
     name: block.block,
+    where: link(["session", id, "memory"], { block: block.block }),
     value: number(block.tokenCount),
-    ...outcomeOf(block, gaps(jobs, id, block.block)),
+    ...outcomeOf(block, number(reply.tokenCount), number(why.tokenLimit), gaps(jobs, id, block.block)),
   }));
   const inBlocks = blocks.reduce(
     (/** @type {number} */ sum, /** @type {any} */ block) => sum + block.value,
@@ -152,24 +153,28 @@ function explained(why, reply, jobs, id) {
   ];
 }
 
-/** @param {any} block an ExplainedBlock @param {ReturnType<typeof gaps>} missing
- * @returns {{cut?: boolean, note: import("../lib/dom.js").Child}} */
-function outcomeOf(block, missing) {
-  const { note, ...rest } = outcome(block);
+/** @param {any} block an ExplainedBlock @param {number} total tokens that are returned @param {number} limit
+ * @param {ReturnType<typeof gaps>} missing @returns {{cut?: boolean, note: import("../lib/dom.js").Child}} */
+function outcomeOf(block, total, limit, missing) {
+  const { note, ...rest } = outcome(block, total, limit);
   if (missing.length === 0) return { note, ...rest };
   const lines = missing.map(({ isError, text }) => h(isError ? "span.bad-text" : "span", null, text, " "));
   const isEmpty = block.outcome === "BLOCK_OUTCOME_EMPTY";
   return { note: isEmpty ? ["has nothing to say. ", lines] : [note, ". ", lines], ...rest };
 }
 
-/** @param {any} block an ExplainedBlock @returns {{cut?: boolean, note: import("../lib/dom.js").Child}} */
-function outcome(block) {
-  const uncut = count(block.uncutTokenCount);
+/** @param {any} block an ExplainedBlock @param {number} total @param {number} limit
+ * @returns {{cut?: boolean, note: import("../lib/dom.js").Child}} */
+function outcome(block, total, limit) {
+  const uncut = counted(block.uncutTokenCount, "token");
+  const whole = total - number(block.tokenCount) + number(block.uncutTokenCount);
+  // Beside other blocks that were left out later, it would fit now.
+  const why = whole > limit ? `whole, the context would have ${count(whole)} of ${count(limit)}` : "";
   switch (block.outcome) {
     case "BLOCK_OUTCOME_CUT":
-      return { note: `cut: ${uncut} tokens and the messages exceed the limit` };
+      return { note: `cut: it has ${uncut}; ${why || "the others leave it this room"}` };
     case "BLOCK_OUTCOME_DROPPED":
-      return { cut: true, note: `left out: ${uncut} tokens and the messages exceed the limit` };
+      return { cut: true, note: `left out: it has ${uncut}; ${why || "the others left it no room"}` };
     case "BLOCK_OUTCOME_EMPTY":
       return { cut: true, note: "has nothing to say yet" };
     case "BLOCK_OUTCOME_MISSING":
@@ -183,7 +188,7 @@ function outcome(block) {
 function whyArchived(why, session) {
   const bound = number(why.shortTermTokenLimit);
   if (bound > 0)
-    return `: it may have ${count(bound)} tokens. Above them the oldest messages leave, at least ${counted(why.tokenFlushSize, "token")} at a time`;
+    return `: it may have ${counted(bound, "token")} besides the pinned messages. When a Put makes it more, its oldest messages leave, at least ${counted(why.tokenFlushSize, "token")} of them`;
   return session.config?.profile === "default" ? ": it keeps the newest turn only" : "";
 }
 
@@ -284,7 +289,7 @@ function answer(reply, id, signal) {
       h(
         "details.fold",
         null,
-        h("summary", null, `Made of ${counted(results.length, "item")}`),
+        h("summary", null, `Recalled for it: ${counted(results.length, "item")}`),
         results.map((/** @type {any} */ result) =>
           result.message
             ? messageNode(result.message, { sessionId: id, signal })

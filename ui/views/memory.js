@@ -3,6 +3,7 @@
 import { fill, h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
 import { count, counted, decoded, number, optionsOf, when } from "../lib/format.js";
+import { knowledgeOf } from "../lib/export.js";
 import { link } from "../lib/router.js";
 import { command, empty, failure, loaded, shellName } from "../parts/states.js";
 import { partList } from "../parts/message.js";
@@ -10,6 +11,7 @@ import { binary, facts, json, prose } from "../parts/text.js";
 import { evidence } from "../parts/evidence.js";
 import { gaps, jobsOf } from "../parts/gaps.js";
 import { meter } from "../parts/bar.js";
+import { knownList } from "../parts/known.js";
 import { factsPanel } from "./facts.js";
 
 const RETRIEVAL = ".retrieval";
@@ -25,7 +27,7 @@ const KINDS = {
 };
 
 /** @param {import("./session.js").TabContext} context */
-export function memoryTab({ id, session, place, signal }) {
+export function memoryTab({ id, session, place, signal, refresh }) {
   const blocks = session.config?.blocks ?? [];
   const names = blocks.map((/** @type {any} */ block) => ({ name: block.name, kind: block.kind }));
   if (session.config?.retrieval?.embedder)
@@ -50,10 +52,14 @@ export function memoryTab({ id, session, place, signal }) {
         h("span.badge", null, kind),
         h("span.faint", null, KINDS[kind] ?? ""),
       );
+      // The header says when the session changed.
+      const changed = async () => {
+        await Promise.all([block.reload(true), refresh()]);
+      };
       const block = loaded(async () => {
         const reply = await call("BlockService/GetBlock", { sessionId: id, block: name }, { signal });
         const made = number(reply.jobsMade) > 0 ? await jobs() : [];
-        return [progress(reply, made, id, name), knowledge(reply, id, signal, () => block.reload(true))];
+        return [progress(reply, made, id, name), knowledge(reply, id, signal, changed)];
       }, signal);
       const node = h("section.card.block", { dataset: { block: name } }, head, block.node);
       if (name === wanted) requestAnimationFrame(() => node.scrollIntoView({ block: "start" }));
@@ -75,6 +81,14 @@ function noBlocks(id) {
   );
 }
 
+/** What is said of a block that nothing is missing in, by its kind. */
+const FED = "Fed with all that left short-term memory";
+/** @type {Record<string, string>} */
+const FED_OTHERWISE = {
+  session: "All messages were handed on to that session",
+  [RETRIEVAL]: "All messages have vectors",
+};
+
 /** @param {any} reply a GetBlockResponse @param {any[]} jobs of the session @param {string} id @param {string} block */
 function progress(reply, jobs, id, block) {
   const made = number(reply.jobsMade);
@@ -88,7 +102,7 @@ function progress(reply, jobs, id, block) {
     h(
       "p.faint",
       null,
-      missing.length === 0 && isKnown && "Fed with all that left short-term memory · ",
+      missing.length === 0 && isKnown && `${FED_OTHERWISE[reply.block?.kind || block] ?? FED} · `,
       counted(made, "job"),
       " in all · last change ",
       when(reply.updateTime),
@@ -113,7 +127,7 @@ function knowledge(reply, id, signal, reload) {
   }
   if (block.kind === "static")
     return (block.content ?? []).length ? partList(block.content, signal) : empty("The text is empty.");
-  if (block.kind === "session") return otherSession(block);
+  if (block.kind === "session") return otherSession(block, signal);
   // A field with its default is absent from a reply.
   /** @type {Record<string, object>} */
   const empties = {
@@ -126,15 +140,28 @@ function knowledge(reply, id, signal, reload) {
   return nothing ? knowledge({ ...reply, ...nothing }, id, signal, reload) : empty("It knows nothing yet.");
 }
 
-/** @param {any} block */
-function otherSession(block) {
+/** @param {any} block @param {AbortSignal} signal */
+function otherSession(block, signal) {
   const other = optionsOf(block).session_id ?? "";
+  if (!other) return h("p", null, "It shows what another session knows.");
+  const known = loaded(async () => {
+    const { session } = await call("SessionService/GetSession", { sessionId: other }, { signal });
+    return knownList(
+      await knowledgeOf([session ?? {}], signal),
+      "That session’s messages hold what was said.",
+    );
+  }, signal);
   return h(
-    "p",
+    "div.stack",
     null,
-    "It shows what ",
-    other ? h("a", { href: link(["session", other, "memory"]) }, said(other)) : "another session",
-    " knows.",
+    h(
+      "p",
+      null,
+      "It shows what ",
+      h("a", { href: link(["session", other, "memory"]) }, said(other)),
+      " knows:",
+    ),
+    known.node,
   );
 }
 
