@@ -160,6 +160,32 @@ def test_an_archived_message_leads_to_why(opened):
     assert opened.has("What is cut")
 
 
+def test_scores_have_one_name_for_each_part(opened):
+    opened.go(place(*TRIP, "search", q="train to Porto"))
+    names = [one.text for one in opened.all(".legend-row li")]
+    assert names.pop() == "0: what stands left of it lowers the score"
+    found = [one for one in opened.text(".results").splitlines() if one.startswith("Found by")]
+    assert found
+    for line in found:
+        assert any(f"Found by {name} (" in line for name in names), (line, names)
+    for bar in opened.all(".score-bar"):
+        parts = bar.get_attribute("aria-label").split(": ", 1)[1].split(", ")
+        assert {part.rsplit(" ", 1)[0] for part in parts} <= set(names)
+
+
+def test_models_that_report_no_tokens_are_said_to(opened, browser):
+    opened.script("""
+      window.real = window.fetch;
+      window.fetch = async (...asked) => String(asked[0]).endsWith("GetUsage")
+        ? new Response(JSON.stringify({usage: {calls: "7"}, today: {calls: "1", promptTokens: "5"}}))
+        : window.real(...asked);""")
+    opened.go(place("usage"))
+    opened.script("window.fetch = window.real")
+    text = opened.text()
+    assert "7 calls, which reported no tokens" in text
+    assert text.count("reported no tokens") == 1
+
+
 def test_erasing_says_what_stays_of_the_same_name(opened, server):
     call = stored.Storing(server.http)
     call("CreateSession", sessionId="zoe-1", config={"subject": "zoe"})

@@ -5,20 +5,20 @@ import { call } from "../lib/api.js";
 import { number } from "../lib/format.js";
 import { link, note } from "../lib/router.js";
 import { empty, failure, loading } from "../parts/states.js";
-import { messageNode } from "../parts/message.js";
+import { messageNode, toolsOf } from "../parts/message.js";
 import { prose } from "../parts/text.js";
 import { contentNode } from "./contents.js";
 
-/** The parts of a score, with a color each and what each says. @type {[string, string, number, string][]} */
+/** The parts of a score: their fields, what they are called, and a color each. @type {[string, string, number][]} */
 const PARTS = [
-  ["words", "words", 1, "words of the query"],
-  ["vector", "similar words", 2, "words of like meaning"],
-  ["embedding", "embedding", 3, "a like meaning as a whole"],
-  ["author", "speaker", 4, "its speaker, whom the query names"],
-  ["user", "user", 5, "being a user’s words"],
-  ["recency", "recency", 6, "being new"],
-  ["neighbours", "neighbours", 7, "the messages around it"],
-  ["length", "length", 8, "its length"],
+  ["words", "equal words", 1],
+  ["vector", "similar words", 2],
+  ["embedding", "like meaning", 3],
+  ["author", "the speaker that the query names", 4],
+  ["user", "being a user’s", 5],
+  ["recency", "being new", 6],
+  ["neighbours", "the messages around it", 7],
+  ["length", "length", 8],
 ];
 
 /** @type {Record<string, string>} */
@@ -111,6 +111,7 @@ function found(reply, id, signal) {
       empty("Nothing is found.", "Try other words: names, places, or what was said around it."),
     ];
   }
+  const tools = toolsOf(results.map((/** @type {any} */ result) => result.message ?? {}));
   return [
     notices,
     legend(results),
@@ -118,7 +119,7 @@ function found(reply, id, signal) {
       "ol.results",
       null,
       results.map((/** @type {any} */ result, /** @type {number} */ at) =>
-        resultNode(result, results[at + 1], at, id, signal),
+        resultNode(result, results[at + 1], at, { id, signal, tools }),
       ),
     ),
   ];
@@ -131,11 +132,18 @@ function legend(results) {
     "ul.legend-row",
     { "aria-label": "Parts of the score" },
     used.map(([, name, color]) => h("li", null, h(`span.swatch.c${color}`, { "aria-hidden": "true" }), name)),
+    h(
+      "li",
+      null,
+      h("span.zero-mark", { "aria-hidden": "true" }),
+      "0: what stands left of it lowers the score",
+    ),
   );
 }
 
-/** @param {any} result @param {any} next the result behind it @param {number} at @param {string} id @param {AbortSignal} signal */
-function resultNode(result, next, at, id, signal) {
+/** @param {any} result @param {any} next the result behind it @param {number} at
+ * @param {{id: string, signal: AbortSignal, tools: Map<string, string>}} context */
+function resultNode(result, next, at, { id, signal, tools }) {
   const parts = result.partsOfScore;
   const where = result.sessionId || id;
   return h(
@@ -155,13 +163,13 @@ function resultNode(result, next, at, id, signal) {
         "in ",
         h("a", { href: link(["session", result.sessionId]) }, said(result.sessionId)),
       ),
-    item(result, where, signal),
+    item(result, where, signal, tools),
   );
 }
 
-/** @param {any} result @param {string} where @param {AbortSignal} signal */
-function item(result, where, signal) {
-  if (result.message) return messageNode(result.message, { sessionId: where, signal });
+/** @param {any} result @param {string} where @param {AbortSignal} signal @param {Map<string, string>} tools */
+function item(result, where, signal, tools) {
+  if (result.message) return messageNode(result.message, { sessionId: where, signal, tools });
   if (result.content) return contentNode(result.content, signal);
   const block = result.blockItem ?? {};
   return h(
@@ -209,7 +217,7 @@ function scoreBar(parts, score) {
 
 /** @param {any} parts @param {number} at @param {any} next */
 function whyText(parts, at, next) {
-  const values = PARTS.map(([key, , , words]) => ({
+  const values = PARTS.map(([key, words]) => ({
     words,
     value: number(parts[key]),
     lead: number(parts[key]) - number(next?.[key]),

@@ -2,7 +2,7 @@
 // What models were asked for the tenant, beside what they may be.
 import { h } from "../lib/dom.js";
 import { call } from "../lib/api.js";
-import { count, number, when } from "../lib/format.js";
+import { count, counted, number, when } from "../lib/format.js";
 import { bar } from "../parts/bar.js";
 import { loaded } from "../parts/states.js";
 
@@ -52,8 +52,9 @@ function since(title, usage, limits) {
     h(
       "p",
       null,
-      `${count(usage.calls)} calls`,
+      counted(usage.calls, "call"),
       calls ? ` of ${count(calls)}` : "",
+      number(usage.calls) > 0 && tokens === 0 && ", which reported no tokens",
       limits && !most && !calls && h("span.faint", null, " · no daily limit is set"),
     ),
   );
