@@ -79,8 +79,9 @@ TEST_F(HelpTest, ACommandTellsItsLineAndItsOptions) {
   EXPECT_THAT(text, HasSubstr("\n  --up-to MESSAGE_ID "));
   EXPECT_THAT(text, HasSubstr("\nHow to reach the server\n"));
   EXPECT_THAT(text, HasSubstr("MEMORYD_TARGET."));
-  EXPECT_THAT(HelpOf(*FindCommand(app_, "dev"), {}),
-              HasSubstr("\nUsage: memoryd dev [PATH] [options]\n"));
+  const std::string dev = HelpOf(*FindCommand(app_, "dev"), {});
+  EXPECT_THAT(dev, HasSubstr("\nUsage: memoryd dev [PATH] [options]\n"));
+  EXPECT_THAT(dev, HasSubstr("its page in a browser"));
   EXPECT_THAT(HelpOf(*FindCommand(app_, "serve"), {}),
               HasSubstr("\n  --listen VALUE  Addresses.\n"));
 }

@@ -28,7 +28,8 @@ inline constexpr ServerCommandWord kServerCommands[] = {
     {"serve", ServerCommand::kServe,
      "Runs a server; `memoryd` alone, or with settings, does the same."},
     {"dev", ServerCommand::kDev,
-     "Runs a server for this machine only, to try things out; it keeps data only in a PATH."},
+     "Runs a server for this machine only, to try things out, and prints the address of its page "
+     "in a browser; it keeps data only in a PATH."},
     {"migrate", ServerCommand::kMigrate,
      "Upgrades the store's schema; takes the settings of serve."},
 };
