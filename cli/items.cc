@@ -39,11 +39,11 @@ struct Arguments {
   std::optional<std::int64_t> version;  // Of `delete` too.
   // Of `get`.
   bool value_alone = false;
+  std::string subject;  // Of `namespaces` too.
   // Of `list`, `search` and `namespaces`.
   std::string prefix;
   std::string filter;
   std::string query;
-  std::string subject;
   bool keys_only = false;
   bool newest_first = false;
   std::int32_t depth = 0;
@@ -97,6 +97,7 @@ absl::Status Put(Connection& connection, Printer& printer, const Arguments& argu
   }
   for (const std::string& field : arguments.fields) put.mutable_search()->add_fields(field);
   if (arguments.version.has_value()) put.set_expected_version(*arguments.version);
+  if (!arguments.subject.empty()) request.mutable_config()->set_subject(arguments.subject);
   MEMORYD_ASSIGN_OR_RETURN(const v1::PutItemResponse response,
                            connection.Call(&Service::PutItem, request));
   printer.PrintNamed("write", response.write());
@@ -275,6 +276,9 @@ class Declarer {
         ->type_name("N");
     AddRepeatable(put, "--field", arguments_->fields,
                   "A field that search looks at; repeatable. Else as its namespace says.");
+    put.add_option("--subject", arguments_->subject,
+                   "The user that the namespace is about: what erase removes. It is set when the "
+                   "namespace is created; an existing one must have it.");
   }
 
   void AddGet() {

@@ -37,6 +37,18 @@ def test_what_is_put_is_got(calls, commands, name):
     assert "has no item coffee" in commands.fails(3, "items", "get", place, "coffee")
 
 
+def test_a_namespace_gets_its_subject_from_its_first_item(calls, commands, name):
+    commands.text("items", "put", f"{name}/notes", "tea", "1", "--subject", name)
+    assert calls.GetNamespace(namespace=[name, "notes"]).namespace.config.subject == name
+    commands.text("items", "put", f"{name}/notes", "coffee", "1")
+    commands.text("items", "put", f"{name}/others", "tea", "1")
+    assert "CONFIG_MISMATCH" in commands.fails(
+        1, "items", "put", f"{name}/others", "coffee", "1", "--subject", name)
+    commands.text("erase", "--subject", name, "--yes")
+    assert "tea" not in commands.text("items", "list", f"{name}/notes")
+    assert "tea" in commands.text("items", "list", f"{name}/others")
+
+
 def test_looking_at_an_item_does_not_keep_it(calls, commands, name):
     commands.text("items", "put", name, "k", "1", "--ttl", 60)
     before = calls.GetItem(namespace=[name], get=wire.ItemGet(key="k", refresh_ttl=False)).item

@@ -136,7 +136,7 @@ def test_a_fresh_store_says_what_to_type_next(browser):
     with Server("sqlite::memory:", arguments=[LISTEN]) as empty:
         browser.open(empty.http)
         assert "memoryd put s1" in browser.text()
-        for where, wanted in ((place("items"), "memoryd items put"), (place("subjects"), "subject"),
+        for where, wanted in ((place("items"), "--subject ada"), (place("subjects"), "subject"),
                               (place("subject", "nobody"), "Nothing is remembered")):
             browser.go(where)
             assert wanted in browser.text()

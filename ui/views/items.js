@@ -130,7 +130,7 @@ function noItems() {
   return empty(
     "No items.",
     "Items are values under keys, in namespaces: a LangGraph store, ADK’s state, files of Claude’s memory tool.",
-    command('memoryd items put users/ada profile \'{"city": "Lisbon"}\''),
+    command('memoryd items put users/ada profile \'{"city": "Lisbon"}\' --subject ada'),
   );
 }
 
@@ -176,7 +176,7 @@ async function list(place, path, signal) {
         counted(found.itemCount, "item"),
         ` · ${bytes(found.itemBytes)}`,
         found.config?.subject && [
-          " · about ",
+          " · subject ",
           h("a", { href: link(["subject", found.config.subject]) }, said(found.config.subject)),
         ],
         found.config?.defaultTtl && ` · kept for ${found.config.defaultTtl}`,
