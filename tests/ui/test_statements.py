@@ -86,6 +86,7 @@ def test_failed_jobs_are_seen_from_afar(opened):
     badge = opened.one("tr .badge.bad", "jobs failed")
     assert "job-that-failed" in opened.script("return arguments[0].closest('tr').innerText", badge)
     assert len(opened.all("tr .badge.bad")) == 1
+    assert opened.has("Listed by id. With a subject, what changed last comes first.")
     opened.go(place("subject", stored.BEN))
     opened.one("tr .badge.bad", "jobs failed")
     opened.go(place("session", "job-that-failed"))

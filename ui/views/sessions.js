@@ -108,7 +108,7 @@ async function showSessions(list, prefix, subject, signal) {
     );
     const ordered = subject
       ? "What changed last comes first."
-      : "By id. Those of one subject come by their last change.";
+      : "Listed by id. With a subject, what changed last comes first.";
     if (shown || pageToken) return fill(list, table, h("p.faint", null, ordered), more);
     return fill(list, nothing(prefix, subject));
   };
