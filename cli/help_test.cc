@@ -81,7 +81,7 @@ TEST_F(HelpTest, ACommandTellsItsLineAndItsOptions) {
   EXPECT_THAT(text, HasSubstr("MEMORYD_TARGET."));
   const std::string dev = HelpOf(*FindCommand(app_, "dev"), {});
   EXPECT_THAT(dev, HasSubstr("\nUsage: memoryd dev [PATH] [options]\n"));
-  EXPECT_THAT(dev, HasSubstr("its page in a browser"));
+  EXPECT_THAT(dev, HasSubstr("prints the address of its page"));
   EXPECT_THAT(HelpOf(*FindCommand(app_, "serve"), {}),
               HasSubstr("\n  --listen VALUE  Addresses.\n"));
 }
