@@ -4,8 +4,8 @@ import { h, said } from "../lib/dom.js";
 import { call } from "../lib/api.js";
 import { counted, number } from "../lib/format.js";
 import { needs } from "../lib/caller.js";
-import { link } from "../lib/router.js";
 import { confirmTyped, during } from "./dialog.js";
+import { namespaceFolders } from "./folders.js";
 
 const DEPTH = 4; // How many names of a path are looked at.
 const MOST = 100; // Namespaces for each of them.
@@ -41,23 +41,7 @@ export function namesakeList(found) {
     "div.stack",
     null,
     h("p.note.warn", null, "With the name in their path, and not the subject’s: erasing leaves them."),
-    h(
-      "ul.folders",
-      null,
-      found.map((one) =>
-        h(
-          "li",
-          null,
-          h(
-            "a.folder",
-            { href: link(["items", ...one.namespace]) },
-            said(one.namespace.join(" / ")),
-            " ",
-            h("span.faint", null, counted(one.itemCount, "item")),
-          ),
-        ),
-      ),
-    ),
+    namespaceFolders(found),
   );
 }
 

@@ -8,6 +8,7 @@ import { ownSubject } from "../lib/caller.js";
 import { go, link } from "../lib/router.js";
 import { during, notify } from "../parts/dialog.js";
 import { eraseButton, isErased, namesakeList, namesakes } from "../parts/erase.js";
+import { folderList, namespaceFolders } from "../parts/folders.js";
 import { markFailures } from "../parts/gaps.js";
 import { knownList } from "../parts/known.js";
 import { empty, failure, loaded, loading } from "../parts/states.js";
@@ -47,24 +48,12 @@ export function subjectsView(_place, signal) {
         "Give a session the `subject` it is about, and all that is known of a user comes together here.",
       );
     return [
-      h(
-        "ul.folders",
-        null,
-        [...subjects]
-          .sort()
-          .map(([subject, sessions]) =>
-            h(
-              "li",
-              null,
-              h(
-                "a.folder",
-                { href: link(["subject", subject]) },
-                said(subject),
-                " ",
-                h("span.faint", null, counted(sessions, "session")),
-              ),
-            ),
-          ),
+      folderList(
+        [...subjects].sort().map(([subject, sessions]) => ({
+          path: ["subject", subject],
+          name: subject,
+          holds: counted(sessions, "session"),
+        })),
       ),
       isCut &&
         h("p.note", null, `Subjects of the first ${count(MOST)} sessions. Others are found by their name.`),
@@ -218,23 +207,7 @@ function page({ subject, sessions, namespaces, others, signal, again }) {
         "section",
         null,
         h("h2", null, "Items"),
-        h(
-          "ul.folders",
-          null,
-          namespaces.entries.map((one) =>
-            h(
-              "li",
-              null,
-              h(
-                "a.folder",
-                { href: link(["items", ...one.namespace]) },
-                said(one.namespace.join(" / ")),
-                " ",
-                h("span.faint", null, counted(one.itemCount, "item")),
-              ),
-            ),
-          ),
-        ),
+        namespaceFolders(namespaces.entries),
       ),
     namesakeList(others),
     (sessions.isCut || namespaces.isCut) && h("p.note", null, `Only the first ${count(MOST)} are shown.`),
