@@ -21,38 +21,23 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from support import paths  # noqa: F401  (makes memoryd importable)
 from support.conversations import AnthropicTeller, OpenAITeller
+from support.odd_messages import ODD_MESSAGES
 
 import memoryd
 from memoryd.v1 import memory_pb2
 
-# With halves of characters, more than parts hold, and what looks like a template.
+# With halves of characters, and numbers that JavaScript has.
 ODD: list[dict[str, Any]] = [
+    *ODD_MESSAGES,
     {"role": "user", "content": "\ud83d lone, \U0001f600 whole, \udfff"},
     {"role": "user", "content": "\U0001f600" * 400_000},
-    {"role": "user", "content": [{"type": "text", "text": str(i)} for i in range(1500)]},
-    {"role": "assistant", "content": "many", "tool_calls": [
-        {"id": f"c{i}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        for i in range(1200)]},
-    {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "i" * 20_000, "type": "function",
-         "function": {"name": "f\ud800", "arguments": "a" * 2_000_000}}]},
     {"role": "assistant", "content": None, "tool_calls": [
         {"id": 5, "type": "function", "function": {"name": None, "arguments": {"a": 1.5}}},
         {"function": "f"}, {"type": "custom", "custom": {}}, {"id": "", "type": None}]},
     {"role": "tool", "tool_call_id": "c\u0000", "content": [
         {"type": "text", "text": "a\ud83d\U0001f600"}, {"type": "text", "text": "x" * 1_200_000},
         {"type": "image_url", "image_url": {"url": "https://a.example"}}, {"type": "text"}]},
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [
-        {"type": "text", "text": "\udc00"}, {"type": "of_a_vendor", "content": ["x"]}]}]},
-    {"role": "user", "content": [{"type": "image", "source": {
-        "type": "base64", "media_type": "image/png", "data": "aGk=\n"}}]},
-    {"role": "user", "content": [{"type": "image_url", "image_url": {
-        "url": "data:image/png;charset=x;base64,aGk"}}]},
-    {"role": "user", "content": "hi", "$part": {"$part": [0, "text"]}, "memoryd": {"form": 1}},
     {"role": "user", "content": "hi", "nul": "\u0000"},
-    {"role": "user", "content": "hi", "deep": [[[[[[]]]]]], "keys": {"k" * 2000: {}}},
-    {"role": "user", "content": "hi", "large": "x" * 300_000},
-    {"role": "user", "name": "n" * 300, "content": ""},
 ]
 
 

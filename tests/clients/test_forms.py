@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from support.agents.rules import anthropic_violations, openai_violations
 from support.conversations import PNG, AnthropicTeller, OpenAITeller, encoded
+from support.odd_messages import ODD_MESSAGES
 
 import memoryd
 from memoryd import AsyncClient, Client, from_anthropic, from_openai, message
@@ -193,34 +194,18 @@ def test_the_form_is_told_by_what_a_dict_has(given, form):
 
 
 ODD = [
+    *ODD_MESSAGES,
     {"role": "user", "content": "\ud83d lone, \ud83d\ude00 whole, \udfff"},
     {"role": "user", "content": "x" * 3_000_000},
-    {"role": "user", "content": [{"type": "text", "text": str(i)} for i in range(1500)]},
-    {"role": "assistant", "content": "many", "tool_calls": [
-        {"id": f"c{i}", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-        for i in range(1200)]},
     {"role": "assistant", "content": [{"type": "text", "text": "a"}] * 1200 + [
         {"type": "tool_use", "id": "t1", "name": "f", "input": {}}]},
-    {"role": "assistant", "content": None, "tool_calls": [
-        {"id": "i" * 20_000, "type": "function",
-         "function": {"name": "f\ud800", "arguments": "a" * 2_000_000}}]},
     {"role": "assistant", "content": None, "tool_calls": [
         {"id": 5, "type": "function", "function": {"name": None, "arguments": {"a": 1.0}}},
         {"function": "f"}, {"type": "custom", "custom": {}}, {"id": "", "type": None}]},
     {"role": "tool", "tool_call_id": "c\u0000", "content": [
         {"type": "text", "text": "a\ud83d"}, {"type": "text", "text": "x" * 1_200_000},
         {"type": "image_url", "image_url": {"url": "https://a.example"}}, {"type": "text"}]},
-    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": [
-        {"type": "text", "text": "\udc00"}, {"type": "of_a_vendor", "content": ["x"]}]}]},
-    {"role": "user", "content": [{"type": "image", "source": {
-        "type": "base64", "media_type": "image/png", "data": "aGk=\n"}}]},
-    {"role": "user", "content": [{"type": "image_url", "image_url": {
-        "url": "data:image/png;charset=x;base64,aGk"}}]},
-    {"role": "user", "content": "hi", "$part": {"$part": [0, "text"]}, "memoryd": {"form": 1}},
     {"role": "user", "content": "hi", "nul": "\u0000", "nan": float("inf"), "big": 10**500},
-    {"role": "user", "content": "hi", "deep": [[[[[[]]]]]], "keys": {"k" * 2000: {}}},
-    {"role": "user", "content": "hi", "large": "x" * 300_000},
-    {"role": "user", "name": "n" * 300, "content": ""},
 ]
 
 
