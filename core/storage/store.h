@@ -80,7 +80,8 @@ struct SessionChange {
   // commits leave them as they are, and what TouchSessions() has raised meanwhile too.
   bool write_expire_us = false;
   bool write_drop_us = false;
-  // Of the stored row only that differs which IsAppend() says: nothing else of it is written.
+  // The row differs from the stored one in the columns that IsAppend() names alone. Stores write no
+  // other.
   bool appends_only = false;
   // Appended under row.generation; positions ascending.
   std::vector<MessagePtr> messages;

@@ -188,7 +188,7 @@ class ScriptedServer:
         if "fail" in step:
             raise _Refuses(step["fail"])
         if "silent" in step:
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()  # Until the caller gives up.
         if "late" in step:
             await asyncio.sleep(step["late"])
         if "drain" in step:
@@ -198,7 +198,7 @@ class ScriptedServer:
         if "restart" in step:
             # Not by this call, which ends with its connection.
             self.run(self.restart(step["restart"]))
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()  # Until the caller gives up.
         if "drop" in step:
             self.break_connections()
             return

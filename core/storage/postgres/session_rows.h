@@ -58,7 +58,7 @@ inline constexpr BatchColumn kSessionColumns[] = {
 // No row for a change that appends only.
 void WriteSession(const SessionChange& change, RowWriter& row);
 
-// Those that IsAppend() names.
+// The columns that IsAppend() names.
 inline constexpr BatchColumn kAdvancedColumns[] = {
     kTenant,
     kSession,

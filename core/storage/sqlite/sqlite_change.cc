@@ -37,7 +37,7 @@ constexpr char kUpdateSession[] =
     " create_us = ?, update_us = ?, deleted = ?, commit_tag = ?, opening = ?"
     " WHERE tenant = ? AND session = ? AND revision = ?";
 
-// Those columns that IsAppend() names.
+// Sets the columns that IsAppend() names.
 constexpr char kAdvanceSession[] =
     "UPDATE memoryd_sessions SET revision = ?, next_position = ?, active_count = ?,"
     " active_tokens = ?, message_bytes = ?, update_us = ?, commit_tag = ?"
