@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 #include "core/base/histogram.h"
 #include "core/base/mutex.h"
+#include "core/base/status_macros.h"
 #include "server/access/tenant_limits.h"
 
 namespace memoryd {
@@ -22,8 +23,8 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 
-// Takes a turn at the rate: 0, or the nanoseconds until there is one.
-std::int64_t TakeTurn(std::atomic<std::int64_t>& due_ns, std::int64_t now_ns, int per_second) {
+// Takes a turn of the rate: 0, or the nanoseconds until there is one.
+std::int64_t WaitForTurn(std::atomic<std::int64_t>& due_ns, std::int64_t now_ns, int per_second) {
   const std::int64_t interval = kSecond / per_second;
   std::int64_t due = due_ns.load(std::memory_order_relaxed);
   for (;;) {
@@ -72,7 +73,6 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
   if (unlimited_.load(std::memory_order_relaxed)) return Place();
   Tenant& tenant = Find(name);
   const int most_in_flight = tenant.calls_in_flight.load(std::memory_order_relaxed);
-  const int per_second = tenant.calls_per_second.load(std::memory_order_relaxed);
   if (!TakePlace(tenant.in_flight, most_in_flight)) {
     Increment(refused_in_flight_);
     return Error(absl::StatusCode::kResourceExhausted, "TENANT_CALLS_IN_FLIGHT",
@@ -81,21 +81,29 @@ absl::StatusOr<TenantLimiter::Place> TenantLimiter::Enter(const std::string& nam
                              most_in_flight));
   }
   Place place(&tenant.in_flight);
-  if (per_second > 0) {
-    const std::int64_t now_ns = now_().time_since_epoch() / std::chrono::nanoseconds(1);
-    const std::int64_t wait_ns = TakeTurn(tenant.due_ns, now_ns, per_second);
-    if (wait_ns > 0) {
-      Increment(refused_rate_);
-      // Rounded up, so that whoever waits so long has waited long enough.
-      const std::int64_t wait_ms = (wait_ns + 999'999) / 1'000'000;
-      return Error(absl::StatusCode::kResourceExhausted, "TENANT_RATE",
-                   fmt::format("the tenant may make {} calls a second; nothing was started, try "
-                               "again after {} ms",
-                               per_second, wait_ms),
-                   {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
-    }
-  }
+  MEMORYD_RETURN_IF_ERROR(TakeTurn(tenant));
   return place;
+}
+
+absl::Status TenantLimiter::TakeTurn(const std::string& name) {
+  if (unlimited_.load(std::memory_order_relaxed)) return absl::OkStatus();
+  return TakeTurn(Find(name));
+}
+
+absl::Status TenantLimiter::TakeTurn(Tenant& tenant) {
+  const int per_second = tenant.calls_per_second.load(std::memory_order_relaxed);
+  if (per_second <= 0) return absl::OkStatus();
+  const std::int64_t now_ns = now_().time_since_epoch() / std::chrono::nanoseconds(1);
+  const std::int64_t wait_ns = WaitForTurn(tenant.due_ns, now_ns, per_second);
+  if (wait_ns <= 0) return absl::OkStatus();
+  Increment(refused_rate_);
+  // Rounded up, so that whoever waits so long has waited long enough.
+  const std::int64_t wait_ms = (wait_ns + 999'999) / 1'000'000;
+  return Error(absl::StatusCode::kResourceExhausted, "TENANT_RATE",
+               fmt::format("the tenant may make {} calls a second; nothing was started, try "
+                           "again after {} ms",
+                           per_second, wait_ms),
+               {{std::string(kRetryAfterMs), fmt::format("{}", wait_ms)}});
 }
 
 absl::StatusOr<TenantLimiter::Place> TenantLimiter::EnterWatch(const std::string& name) {

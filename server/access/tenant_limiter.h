@@ -65,6 +65,9 @@ class TenantLimiter {
   // that is refused for the rate has a place until then.
   absl::StatusOr<Place> Enter(const std::string& tenant);
 
+  // A turn of the rate for work of a call that has its place. RESOURCE_EXHAUSTED `TENANT_RATE`.
+  absl::Status TakeTurn(const std::string& tenant);
+
   // A place among the watches of its tenant. RESOURCE_EXHAUSTED `TENANT_WATCHES`.
   absl::StatusOr<Place> EnterWatch(const std::string& tenant);
 
@@ -83,6 +86,7 @@ class TenantLimiter {
   };
 
   Tenant& Find(const std::string& name);
+  absl::Status TakeTurn(Tenant& tenant);
   void Take(const std::string& name, Tenant& tenant) MEMORYD_EXCLUDES(limits_mutex_);
 
   Mutex limits_mutex_;

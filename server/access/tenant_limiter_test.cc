@@ -57,6 +57,17 @@ TEST_F(TenantLimiterTest, ASecondsWorthMayComeAtOnceAndTheRestAtTheRate) {
   EXPECT_EQ(limiter.refused_rate(), 4);
 }
 
+TEST_F(TenantLimiterTest, ACallMayTakeMoreTurnsInItsPlace) {
+  TenantLimiter limiter = Make(Table({.calls_per_second = 3, .calls_in_flight = 1}));
+  const auto place = limiter.Enter("a");
+  EXPECT_TRUE(place.ok());
+  EXPECT_TRUE(limiter.TakeTurn("a").ok());
+  EXPECT_TRUE(limiter.TakeTurn("a").ok());
+  EXPECT_EQ(ErrorReason(limiter.TakeTurn("a")), "TENANT_RATE");
+  EXPECT_EQ(limiter.refused_rate(), 1);
+  EXPECT_TRUE(Make({}).TakeTurn("a").ok());
+}
+
 TEST_F(TenantLimiterTest, LimitsChangeForWhoHasCalledAndForWhoHasNot) {
   TenantLimiter limiter = Make({});
   EXPECT_TRUE(limiter.Enter("a").ok());

@@ -135,17 +135,17 @@ void AddErased(const ReplyFields& reply, LogLine& line) {
   AddFlag(reply, "dry_run", line);
 }
 
-void AddOutcomes(const ReplyFields& reply, LogLine& line) {
-  const int batches = reply.Count("outcomes");
+void AddOutcomes(const ReplyFields& reply, std::string_view of, LogLine& line) {
+  const int outcomes = reply.Count("outcomes");
   int failed = 0;
-  for (int i = 0; i < batches; ++i) failed += reply.At("outcomes", i).IsSet("error") ? 1 : 0;
-  line.Number("batches", batches);
+  for (int i = 0; i < outcomes; ++i) failed += reply.At("outcomes", i).IsSet("error") ? 1 : 0;
+  line.Number(of, outcomes);
   line.Number("failed", failed);
 }
 
 // What a reply says of the change. It is read by the names of its fields, so that the reply of a
 // new method is read too.
-void AddChange(const ReplyFields& reply, LogLine& line) {
+void AddChange(Method method, const ReplyFields& reply, LogLine& line) {
   AddNumber(reply, "revision", "revision", line);
   if (const auto session = reply.Of("session")) AddNumber(*session, "revision", "revision", line);
   if (reply.IsRepeated("positions")) AddStored(reply, line);
@@ -155,7 +155,9 @@ void AddChange(const ReplyFields& reply, LogLine& line) {
     AddNumber(*name_space, "item_count", "items", line);
   }
   AddNumber(reply, "item_count", "items", line);
-  if (reply.IsRepeated("outcomes")) AddOutcomes(reply, line);
+  if (reply.IsRepeated("outcomes")) {
+    AddOutcomes(reply, method == Method::kPutBatch ? "puts" : "batches", line);
+  }
   AddFlag(reply, "replayed", line);
 }
 
@@ -179,7 +181,7 @@ const Message& ReplyOf(Method method) {
 void AddChange(Method method, std::string_view reply, LogLine& line) {
   const std::unique_ptr<Message> parsed(ReplyOf(method).New());
   if (parsed->ParseFromArray(reply.data(), static_cast<int>(reply.size()))) {
-    AddChange(ReplyFields(*parsed), line);
+    AddChange(method, ReplyFields(*parsed), line);
   }
 }
 

@@ -130,10 +130,7 @@ void Fill(const CheckedBatch& batch, const ItemsWritten& written,
 }
 
 void Fill(const absl::Status& status, const std::vector<bool>& is_get, v1::ItemError& error) {
-  const RpcStatus shown = ToRpcStatus(status);
-  error.set_code(shown.code);
-  error.set_reason(ErrorReason(status));
-  error.set_message(shown.message);
+  FillError(status, error);
   for (const auto& [name, value] : ErrorDetails(status)) {
     if (name == "operation") error.set_operation(OperationOf(ToNumber(value), is_get));
     if (name == "version") error.set_version(ToNumber(value));

@@ -28,6 +28,7 @@
 #include "core/writes/incoming.h"
 #include "core/writes/write.h"
 #include "server/rpc/page_stream.h"
+#include "server/rpc/put_call.h"
 #include "server/rpc/recall_call.h"
 #include "server/rpc/reply.h"
 #include "server/rpc/run_unary.h"
@@ -161,6 +162,7 @@ std::string DeleteContentReply(const WriteResult& result) {
 
 void MemoryService::AddTo(RpcMethods& methods) {
   methods.Add(Method::kPut, this, &MemoryService::Put);
+  methods.Add(Method::kPutBatch, this, &MemoryService::PutBatch);
   methods.Add(Method::kGet, this, &MemoryService::Get);
   methods.Add(Method::kGetAll, this, &MemoryService::GetAll);
   methods.Add(Method::kSet, this, &MemoryService::Set);
@@ -178,35 +180,14 @@ void MemoryService::AddTo(RpcMethods& methods) {
 void MemoryService::Put(RpcCallPtr rpc) {
   RunUnary<v1::PutRequest>(
       environment_, Method::kPut, std::move(rpc),
-      [this](const Call<v1::PutRequest>& call) -> absl::Status {
-        v1::PutRequest& request = call->mutable_request();
-        WriteRequest write;
-        auto& put = write.command.emplace<commands::Put>();
-        put.items.keep_alive = call;
-        write.encode_reply = &PutReply;
-        MEMORYD_RETURN_IF_ERROR(CheckSessionId(request.session_id()));
-        const Provenance from = ProvenanceOf(call->caller());
-        MEMORYD_ASSIGN_OR_RETURN(put.items.messages, FromProto(*request.mutable_messages(), from));
-        MEMORYD_RETURN_IF_ERROR(CheckRoles(call->caller(), put.items.messages));
-        MEMORYD_ASSIGN_OR_RETURN(put.items.contents, FromProto(*request.mutable_contents(), from));
-        MEMORYD_RETURN_IF_ERROR(TakeConfig(request, put.config));
-        if (request.has_wait()) {
-          if (request.wait().seconds() < 0 || request.wait().nanos() < 0) {
-            return InvalidField("wait", "must not be negative");
-          }
-          const std::chrono::nanoseconds wait =
-              std::min<std::chrono::nanoseconds>(
-                  kMaxDeadline, std::chrono::seconds(std::min<std::int64_t>(
-                                    request.wait().seconds(), kMaxDeadline.count()))) +
-              std::chrono::nanoseconds(request.wait().nanos());
-          write.wait_until = std::chrono::steady_clock::now() + wait;
-        }
-        request.clear_wait();
-        write.with_open_jobs = &WithOpenJobs;
-        MEMORYD_RETURN_IF_ERROR(FinishWriteRequest(call, write));
-        SubmitWrite(engine_, call, std::move(write), v1::PutResponse::kReplayedFieldNumber);
-        return absl::OkStatus();
-      });
+      [this](const Call<v1::PutRequest>& call) { return RunPut(engine_, call); });
+}
+
+void MemoryService::PutBatch(RpcCallPtr rpc) {
+  RunUnary<v1::PutBatchRequest>(environment_, Method::kPutBatch, std::move(rpc),
+                                [this](const Call<v1::PutBatchRequest>& call) {
+                                  return RunPutBatch(engine_, environment_, call);
+                                });
 }
 
 void MemoryService::Get(RpcCallPtr rpc) {

@@ -19,6 +19,7 @@ class MemoryService final {
   void AddTo(RpcMethods& methods);
 
   void Put(RpcCallPtr rpc);
+  void PutBatch(RpcCallPtr rpc);
   void Get(RpcCallPtr rpc);
   void GetAll(RpcCallPtr rpc);
   void Set(RpcCallPtr rpc);

@@ -24,41 +24,28 @@
 
 namespace memoryd {
 
-// A call until its request has come.
+// A call from when its request has come.
 template <typename Request, typename Handler>
-class AwaitedCall final : public ParsedCall<Request>,
-                          public RpcHandler,
-                          public std::enable_shared_from_this<AwaitedCall<Request, Handler>> {
+class HandledCall : public ParsedCall<Request>,
+                    public std::enable_shared_from_this<HandledCall<Request, Handler>> {
  public:
-  AwaitedCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler)
+  HandledCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler)
       : ParsedCall<Request>(environment, method, std::move(rpc)), handler_(std::move(handler)) {}
+  // Of a request that `rpc` keeps.
+  HandledCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Handler handler,
+              Request& request)
+      : ParsedCall<Request>(environment, method, std::move(rpc), request),
+        handler_(std::move(handler)) {}
 
-  void OnMessage(std::string_view bytes) override {
-    // A large message is read on another thread, and the call may be cancelled meanwhile.
-    if (taken_.exchange(true)) return;
-    // From now on only what works on the call refers to it.
-    const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
-    this->rpc().SetHandler(nullptr);
-    absl::Status status;
+  // Hands the call to its handler: at once, or when it is known whose session it is about. The
+  // status is that of a handler.
+  absl::Status Handle() {
+    const std::shared_ptr<HandledCall> self = this->shared_from_this();
     try {
-      status = this->Parse(bytes);
-      if (status.ok()) {
-        ReachFailpoint("request_parsed");
-        status = this->caller().subject.empty() ? handler_(AsParsed(self)) : HandleOfSubject(self);
-      }
+      return this->caller().subject.empty() ? handler_(AsParsed(self)) : HandleOfSubject(self);
     } catch (...) {
-      status = CaughtException();
+      return CaughtException();
     }
-    if (!status.ok()) this->Fail(status);
-  }
-
-  void OnReadEnd(const absl::Status& status) override {
-    if (taken_.exchange(true)) return;
-    const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
-    this->rpc().SetHandler(nullptr);
-    this->Fail(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
-                                   "the call ended without a request")
-                           : WithLargeFields(status, *Request::descriptor()));
   }
 
   // As the caller has named it.
@@ -66,17 +53,12 @@ class AwaitedCall final : public ParsedCall<Request>,
     return asked_session_.empty() ? ParsedCall<Request>::session_id() : asked_session_;
   }
 
-  // Nobody waits for the answer, but the place among the calls is free again.
-  void OnCancel() override {
-    if (!taken_.exchange(true)) this->Fail(absl::CancelledError("the call was cancelled"));
-  }
-
  protected:
   bool Confirm(std::string& reply) override {
     if constexpr (requires(Request request) { request.set_session_id(""); }) {
       if (!owner_.has_value()) return false;
       const SessionOwner before = *std::exchange(owner_, std::nullopt);
-      const std::shared_ptr<AwaitedCall> self = this->shared_from_this();
+      const std::shared_ptr<HandledCall> self = this->shared_from_this();
       LookAtOwner([self, before,
                    reply = std::move(reply)](const absl::StatusOr<SessionOwner>& after) mutable {
         if (!after.ok()) {
@@ -93,7 +75,7 @@ class AwaitedCall final : public ParsedCall<Request>,
   }
 
  private:
-  static std::shared_ptr<ParsedCall<Request>> AsParsed(const std::shared_ptr<AwaitedCall>& call) {
+  static std::shared_ptr<ParsedCall<Request>> AsParsed(const std::shared_ptr<HandledCall>& call) {
     return call;
   }
 
@@ -104,10 +86,10 @@ class AwaitedCall final : public ParsedCall<Request>,
 
   // The handler of a caller of one subject. What reads a session of another reads one that nobody
   // has. Writes are refused here before they look at anything, and decided in SessionDraft::Add().
-  absl::Status HandleOfSubject(const std::shared_ptr<AwaitedCall>& self) {
+  absl::Status HandleOfSubject(const std::shared_ptr<HandledCall>& self) {
     const MethodTraits& method = TraitsOf(this->method());
     if (method.reach == Reach::kServer || method.reach == Reach::kSubject ||
-        method.reach == Reach::kNamespace) {
+        method.reach == Reach::kNamespace || method.reach == Reach::kParts) {
       return handler_(AsParsed(self));
     }
     if constexpr (requires(Request request) { request.set_session_id(""); }) {
@@ -149,6 +131,48 @@ class AwaitedCall final : public ParsedCall<Request>,
   // read.
   std::string asked_session_;
   std::optional<SessionOwner> owner_;
+};
+
+// A call until its request has come.
+template <typename Request, typename Handler>
+class AwaitedCall final : public HandledCall<Request, Handler>, public RpcHandler {
+ public:
+  using HandledCall<Request, Handler>::HandledCall;
+
+  void OnMessage(std::string_view bytes) override {
+    // A large message is read on another thread, and the call may be cancelled meanwhile.
+    if (taken_.exchange(true)) return;
+    // From now on only what works on the call refers to it.
+    const std::shared_ptr<HandledCall<Request, Handler>> self = this->shared_from_this();
+    this->rpc().SetHandler(nullptr);
+    absl::Status status;
+    try {
+      status = this->Parse(bytes);
+      if (status.ok()) {
+        ReachFailpoint("request_parsed");
+        status = this->Handle();
+      }
+    } catch (...) {
+      status = CaughtException();
+    }
+    if (!status.ok()) this->Fail(status);
+  }
+
+  void OnReadEnd(const absl::Status& status) override {
+    if (taken_.exchange(true)) return;
+    const std::shared_ptr<HandledCall<Request, Handler>> self = this->shared_from_this();
+    this->rpc().SetHandler(nullptr);
+    this->Fail(status.ok() ? Error(absl::StatusCode::kInvalidArgument, "MALFORMED_REQUEST",
+                                   "the call ended without a request")
+                           : WithLargeFields(status, *Request::descriptor()));
+  }
+
+  // Nobody waits for the answer, but the place among the calls is free again.
+  void OnCancel() override {
+    if (!taken_.exchange(true)) this->Fail(absl::CancelledError("the call was cancelled"));
+  }
+
+ private:
   // Who sets it decides what becomes of the call.
   std::atomic<bool> taken_{false};
 };

@@ -19,6 +19,7 @@
 #include "core/base/failpoint.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
+#include "core/calls/call_end.h"
 #include "core/model/trace_context.h"
 #include "memoryd/v1/memory.pb.h"
 #include "server/access/authenticator.h"
@@ -49,6 +50,11 @@ absl::Status CheckMetadata(const CallMetadata& metadata, bool authenticates) {
                   kMaxMetadataEntries, kMaxMetadataBytes));
 }
 
+absl::Status Draining() {
+  return Error(absl::StatusCode::kUnavailable, "DRAINING",
+               "the server is going away; nothing was started, try another or try again");
+}
+
 }  // namespace
 
 UnaryCall::UnaryCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc)
@@ -65,10 +71,7 @@ UnaryCall::~UnaryCall() {
 }
 
 absl::Status UnaryCall::Admit() {
-  if (!admitted_) {
-    return Error(absl::StatusCode::kUnavailable, "DRAINING",
-                 "the server is going away; nothing was started, try another or try again");
-  }
+  if (!admitted_) return Draining();
   MEMORYD_RETURN_IF_ERROR(CheckDeadline(*rpc_, start_));
   MEMORYD_ASSIGN_OR_RETURN(caller_, CallerOf(environment_, *rpc_));
   trace_ = TraceOf(*rpc_);
@@ -77,6 +80,14 @@ absl::Status UnaryCall::Admit() {
   MEMORYD_RETURN_IF_ERROR(rpc_->ChargeTo(tenant()));
   MEMORYD_ASSIGN_OR_RETURN(place_, environment_.tenants->Enter(tenant()));
   return absl::OkStatus();
+}
+
+absl::Status UnaryCall::AdmitPart(const UnaryCall& whole, bool takes_turn) {
+  caller_ = whole.caller_;
+  if (!admitted_) return Draining();
+  if (IsCancelled()) return NobodyWaits();
+  trace_ = TraceOf(*rpc_);
+  return takes_turn ? environment_.tenants->TakeTurn(tenant()) : absl::OkStatus();
 }
 
 void UnaryCall::Succeed(std::string reply) {

@@ -103,6 +103,9 @@ class UnaryCall : public CallWatch {
   // Why the call must not go on: the server drains or lacks memory, the caller may not do this, or
   // its tenant has had its share. Before anything is read of the request.
   absl::Status Admit();
+  // The same for a part of `whole`, which was admitted: the part has its caller. `takes_turn`: of
+  // the rate of calls.
+  absl::Status AdmitPart(const UnaryCall& whole, bool takes_turn);
 
   Method method() const { return method_; }
   // Whose memory the call is about, by its credential; `default` where authentication is off. Empty
@@ -112,6 +115,7 @@ class UnaryCall : public CallWatch {
   const Caller& caller() const { return caller_; }
   // Null where the caller names none, and until admitted.
   const TracePtr& trace() const { return trace_; }
+  const CallMetadata& metadata() const { return rpc_->metadata(); }
   // The session the call is about, empty when it is about none.
   virtual std::string_view session_id() const { return {}; }
   // Of the request, where that changes something of it.
@@ -159,15 +163,14 @@ template <typename Request>
 class ParsedCall : public UnaryCall {
  public:
   using UnaryCall::UnaryCall;
+  // Of a part of another request, which `rpc` keeps.
+  ParsedCall(const CallEnvironment& environment, Method method, RpcCallPtr rpc, Request& request)
+      : UnaryCall(environment, method, std::move(rpc)), request_(&request) {}
 
   absl::Status Parse(std::string_view bytes) {
     MEMORYD_ASSIGN_OR_RETURN(request_hold_, ParseRequest(this->rpc(), bytes, *request_));
     // A newer client's: ignored, and counted where they are likely.
-    bool unknown = HasUnknownFields(*request_);
-    if constexpr (requires { request_->messages(); }) {
-      for (const auto& message : request_->messages()) unknown |= HasUnknownFields(message);
-    }
-    if (unknown) NoteUnknownFields();
+    if (HasUnknown(*request_)) NoteUnknownFields();
     return absl::OkStatus();
   }
 
@@ -194,6 +197,17 @@ class ParsedCall : public UnaryCall {
   }
 
  private:
+  static bool HasUnknown(const auto& message) {
+    bool unknown = HasUnknownFields(message);
+    if constexpr (requires { message.messages(); }) {
+      for (const auto& inner : message.messages()) unknown |= HasUnknownFields(inner);
+    }
+    if constexpr (requires { message.puts(); }) {
+      for (const auto& put : message.puts()) unknown |= HasUnknown(put);
+    }
+    return unknown;
+  }
+
   MemoryBudget::Hold request_hold_;
   google::protobuf::Arena arena_;
   Request* const request_ = google::protobuf::Arena::CreateMessage<Request>(&arena_);

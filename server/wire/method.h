@@ -39,12 +39,14 @@ enum class Reach : std::uint8_t {
   kNamespace,  // Namespaces, of which ItemView and ItemBatch::subject leave it those of its
                // subject.
   kSubject,    // The subject that the request names.
+  kParts,      // What its parts reach, each a call of its own.
   kServer,     // Nobody's memory.
 };
 
 // Each has a row in kMethods, in this order.
 enum class Method : std::uint8_t {
   kPut,
+  kPutBatch,
   kGet,
   kGetAll,
   kSet,
@@ -109,6 +111,7 @@ inline constexpr std::string_view kPackage = "memoryd.v1";
 // A test holds them against the services in proto/memoryd/v1.
 inline constexpr auto kMethods = std::to_array<MethodTraits>({
     {Method::kPut, "MemoryService", "Put", Right::kWrite, true, Reach::kSession},
+    {Method::kPutBatch, "MemoryService", "PutBatch", Right::kWrite, true, Reach::kParts},
     {Method::kGet, "MemoryService", "Get", Right::kRead, false, Reach::kSession},
     {Method::kGetAll, "MemoryService", "GetAll", Right::kRead, false, Reach::kSession},
     {Method::kSet, "MemoryService", "Set", Right::kWrite, true, Reach::kSession},

@@ -54,7 +54,7 @@ RpcStatus ToRpcStatus(const absl::Status& status) {
     retry.mutable_retry_delay()->set_nanos(static_cast<int>(retry_after_ms % 1000 * 1'000'000));
     details.add_details()->PackFrom(retry);
   }
-  return {code, std::move(message), details.SerializeAsString()};
+  return {code, std::move(message), details.SerializeAsString(), info.reason()};
 }
 
 }  // namespace memoryd

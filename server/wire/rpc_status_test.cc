@@ -8,6 +8,7 @@
 #include "core/base/error.h"
 #include "core/base/error_cause.h"
 #include "google/rpc/error_details.pb.h"
+#include "memoryd/v1/memory_service.pb.h"
 
 namespace memoryd {
 namespace {
@@ -76,6 +77,19 @@ TEST(RpcStatusTest, TheCauseOfAStoresErrorStaysHere) {
     EXPECT_EQ(text.find("db1"), std::string::npos);
     EXPECT_EQ(text.find("08006"), std::string::npos);
   }
+}
+
+TEST(RpcStatusTest, AnOutcomeSaysWhatACallWouldHaveSaid) {
+  v1::PutError error;
+  FillError(StoreUnavailable(), error);
+  EXPECT_EQ(error.code(), 14);
+  EXPECT_EQ(error.reason(), "STORE_UNAVAILABLE");
+  FillError(absl::CancelledError("gone"), error);
+  EXPECT_EQ(error.reason(), "CANCELLED");
+  EXPECT_EQ(error.message(), "gone");
+  FillError(absl::InternalError("db1"), error);
+  EXPECT_EQ(error.reason(), "INTERNAL");
+  EXPECT_EQ(error.message(), "internal error");
 }
 
 TEST(RpcStatusTest, ALongMessageIsCutBetweenCodePoints) {

@@ -28,8 +28,8 @@ from support.waiting import wait_for
 
 ID_FIELDS = {"session_id", "request_id", "message_id", "thread_id", "content_id", "page_token",
              "known_prefix_hash", "job_id", "subject", "source_session_id"}
-# These say of which namespaces a call about items is.
-NAMESPACE_FIELDS = {"namespace", "namespace_prefix", "batches"}
+# These say of which namespaces a call about items is, and of which sessions a batch of Puts.
+NAMESPACE_FIELDS = {"namespace", "namespace_prefix", "batches", "puts"}
 # What differs from run to run.
 VOLATILE = {"generation", "next_page_token", "job_id", "attempts", "version"}
 NAMES = ("s", "a_b", "a%b", "a:b", "a/b", "a*b", "a\\b", "a'b", "%", "_", "*", "'", "a b", "é")
@@ -104,9 +104,11 @@ def base_request(method: str, session_id: str) -> Message:
     fields = request.DESCRIPTOR.fields_by_name
     if "session_id" in fields:
         request.session_id = session_id
-    if method in ("Put", "Set"):
-        request.messages.append(user("new", message_id="new", thread_id="thread-new"))
-        request.contents.append(memory.Content(content_id="new", mime_type="text/plain", text="new"))
+    if method == "PutBatch":
+        request.puts.add(session_id=session_id)
+    for part in getattr(request, "puts", [request] if method in ("Put", "Set") else ()):
+        part.messages.append(user("new", message_id="new", thread_id="thread-new"))
+        part.contents.append(memory.Content(content_id="new", mime_type="text/plain", text="new"))
     if method == "UpdateContext":
         request.messages.append(user("what was in the canary's cage?"))
     if method in ("UpdateMessage", "DeleteMessage"):
@@ -150,7 +152,7 @@ def base_request(method: str, session_id: str) -> Message:
 
 def move(request: Message, session_id: str) -> None:
     """Makes a request one about another session, or the namespace of that name."""
-    for part in [request, *getattr(request, "batches", ())]:
+    for part in [request, *getattr(request, "batches", ()), *getattr(request, "puts", ())]:
         if "session_id" in part.DESCRIPTOR.fields_by_name:
             part.session_id = session_id
         elif "namespace" in part.DESCRIPTOR.fields_by_name:
@@ -219,12 +221,16 @@ def token_of(tenant: str) -> str:
     return "token-" + tenant.encode().hex()
 
 
+def is_map(field: FieldDescriptor) -> bool:
+    return field.message_type.GetOptions().map_entry
+
+
 def stripped(message: Message) -> Message:
     """A reply without what differs from run to run."""
     for field, value in message.ListFields():
         if field.name in VOLATILE or field.full_name.endswith("_time"):
             message.ClearField(field.name)
-        elif field.type == FieldDescriptor.TYPE_MESSAGE:
+        elif field.type == FieldDescriptor.TYPE_MESSAGE and not is_map(field):
             if field.message_type.full_name == "google.protobuf.Timestamp":
                 message.ClearField(field.name)
             else:

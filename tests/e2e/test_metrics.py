@@ -21,7 +21,7 @@ from support.server import Server, failed_start, open_channel, wait_for_health
 
 METRICS = "--metrics-listen=127.0.0.1:0"
 METHODS = {
-    "Put", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "StreamAll",
+    "Put", "PutBatch", "Get", "GetAll", "Set", "Reset", "Query", "UpdateContext", "StreamAll",
     "UpdateMessage", "DeleteMessage", "GetContent", "UpdateContent", "DeleteContent",
     "CreateSession", "GetSession",
     "ListSessions", "WatchSession", "UpdateSession", "DeleteSession", "ForkSession", "ImportSession",

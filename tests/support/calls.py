@@ -41,7 +41,7 @@ class Calls:
         item_stub = item_service_pb2_grpc.ItemServiceStub(channel)
         server_stub = server_service_pb2_grpc.ServerServiceStub(channel)
         for module, stub, names in (
-            (wire, memory_stub, ("Put", "Get", "GetAll", "Set", "Reset", "Query",
+            (wire, memory_stub, ("Put", "PutBatch", "Get", "GetAll", "Set", "Reset", "Query",
                                  "UpdateContext", "StreamAll", "UpdateMessage", "DeleteMessage",
                                  "GetContent", "UpdateContent", "DeleteContent")),
             (

@@ -46,6 +46,11 @@ absl::Duration DurationOf(const google::protobuf::Duration& duration) {
   return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
 }
 
+// How long the server may wait for the jobs of a Put.
+absl::Duration WaitOf(const v1::PutRequest& request) {
+  return std::clamp(DurationOf(request.wait()), absl::ZeroDuration(), kLongestWait);
+}
+
 // The session in a reply.
 template <typename Response>
 absl::StatusOr<v1::Session> SessionOf(absl::StatusOr<Response> reply) {
@@ -81,11 +86,20 @@ Client::Client(std::shared_ptr<Connection> connection, const Options& options)
 absl::StatusOr<v1::PutResponse> Client::Put(v1::PutRequest request,
                                             const CallOptions& options) const {
   CallOptions longer = options;
-  if (!longer.timeout.has_value()) {
-    longer.timeout =
-        timeout_ + std::clamp(DurationOf(request.wait()), absl::ZeroDuration(), kLongestWait);
-  }
+  if (!longer.timeout.has_value()) longer.timeout = timeout_ + WaitOf(request);
   return Change(&Connection::Put, std::move(request), longer);
+}
+
+absl::StatusOr<v1::PutBatchResponse> Client::PutBatch(v1::PutBatchRequest request,
+                                                      const CallOptions& options) const {
+  absl::Duration wait = absl::ZeroDuration();
+  for (v1::PutRequest& put : *request.mutable_puts()) {
+    if (!put.has_request_id()) put.set_request_id(MakeRequestId());
+    wait = std::max(wait, WaitOf(put));
+  }
+  CallOptions longer = options;
+  if (!longer.timeout.has_value()) longer.timeout = timeout_ + wait;
+  return Repeat(&Connection::PutBatch, request, longer);
 }
 
 absl::StatusOr<v1::PutResponse> Client::Put(std::string_view session_id,

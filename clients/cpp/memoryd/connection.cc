@@ -24,6 +24,11 @@ absl::StatusOr<v1::PutResponse> Connection::Put(const v1::PutRequest&, const Att
   return NotHere("Put");
 }
 
+absl::StatusOr<v1::PutBatchResponse> Connection::PutBatch(const v1::PutBatchRequest&,
+                                                          const Attempt&) {
+  return NotHere("PutBatch");
+}
+
 absl::StatusOr<v1::GetResponse> Connection::Get(const v1::GetRequest&, const Attempt&) {
   return NotHere("Get");
 }

@@ -44,6 +44,7 @@ class Connection {
   virtual ~Connection() = default;
 
   virtual absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest&, const Attempt&);
+  virtual absl::StatusOr<v1::PutBatchResponse> PutBatch(const v1::PutBatchRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest&, const Attempt&);
   virtual absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest&, const Attempt&);
   // Calls `read` for each page, on the caller's thread. CANCELLED: `read` returned false.

@@ -2,6 +2,7 @@
 
 #include <absl/status/status.h>
 #include <absl/status/statusor.h>
+#include <absl/strings/match.h>
 #include <absl/strings/str_cat.h>
 #include <absl/time/time.h>
 
@@ -14,6 +15,26 @@
 #include "memoryd/error_info.h"
 
 namespace memoryd::client {
+namespace {
+
+// The error of a Put in a batch, with its field named within the batch.
+v1::PutError ErrorOf(const absl::Status& status, int index) {
+  const ErrorInfo info = GetErrorInfo(status);
+  v1::PutError error;
+  error.set_code(static_cast<int>(status.code()));
+  error.set_reason(info.reason);
+  error.set_message(std::string(status.message()));
+  error.mutable_metadata()->insert(info.details.begin(), info.details.end());
+  if (info.field.empty()) return error;
+  const std::string field = absl::StrCat("puts[", index, "].", info.field);
+  (*error.mutable_metadata())["field"] = field;
+  if (absl::StartsWith(status.message(), info.field)) {
+    error.set_message(absl::StrCat(field, status.message().substr(info.field.size())));
+  }
+  return error;
+}
+
+}  // namespace
 
 void FakeConnection::FailNext(absl::Status status, FailAt at) {
   const std::lock_guard lock(mutex_);
@@ -57,33 +78,59 @@ template <typename Response, typename Request>
 absl::StatusOr<Response> FakeConnection::RunOnce(
     const char* method, const Request& request,
     const std::function<absl::StatusOr<Response>()>& call) {
-  return Run<Response>([&]() -> absl::StatusOr<Response> {
-    if (!request.has_request_id()) return call();
-    const std::string asked = absl::StrCat(method, " ", request.SerializeAsString());
-    const auto known = answered_.find(request.request_id());
-    if (known != answered_.end()) {
-      if (known->second.request != asked) {
-        return WithErrorInfo(absl::AlreadyExistsError("request_id: was used for another request"),
-                             {.reason = "REQUEST_ID_REUSED", .field = "request_id"});
-      }
-      Response reply;
-      reply.ParseFromString(known->second.reply);
-      reply.set_replayed(true);
-      return reply;
-    }
-    absl::StatusOr<Response> reply = call();
-    if (reply.ok()) {
-      answered_[request.request_id()] = {.request = asked, .reply = reply->SerializeAsString()};
-    }
-    return reply;
-  });
+  return Run<Response>([&] { return Once<Response>(method, request, call); });
 }
 
-absl::StatusOr<v1::PutResponse> FakeConnection::Put(const v1::PutRequest& request, const Attempt&) {
+template <typename Response, typename Request>
+absl::StatusOr<Response> FakeConnection::Once(
+    const char* method, const Request& request,
+    const std::function<absl::StatusOr<Response>()>& call) {
+  if (!request.has_request_id()) return call();
+  const std::string asked = absl::StrCat(method, " ", request.SerializeAsString());
+  const auto known = answered_.find(request.request_id());
+  if (known != answered_.end()) {
+    if (known->second.request != asked) {
+      return WithErrorInfo(absl::AlreadyExistsError("request_id: was used for another request"),
+                           {.reason = "REQUEST_ID_REUSED", .field = "request_id"});
+    }
+    Response reply;
+    reply.ParseFromString(known->second.reply);
+    reply.set_replayed(true);
+    return reply;
+  }
+  absl::StatusOr<Response> reply = call();
+  if (reply.ok()) {
+    answered_[request.request_id()] = {.request = asked, .reply = reply->SerializeAsString()};
+  }
+  return reply;
+}
+
+absl::StatusOr<v1::PutResponse> FakeConnection::PutOnce(const v1::PutRequest& request) {
   // A retry may wait differently.
   v1::PutRequest same = request;
   same.clear_wait();
-  return RunOnce<v1::PutResponse>("Put", same, [&] { return sessions_.Put(request); });
+  return Once<v1::PutResponse>("Put", same, [&] { return sessions_.Put(request); });
+}
+
+absl::StatusOr<v1::PutResponse> FakeConnection::Put(const v1::PutRequest& request, const Attempt&) {
+  return Run<v1::PutResponse>([&] { return PutOnce(request); });
+}
+
+absl::StatusOr<v1::PutBatchResponse> FakeConnection::PutBatch(const v1::PutBatchRequest& request,
+                                                              const Attempt&) {
+  return Run<v1::PutBatchResponse>([&]() -> absl::StatusOr<v1::PutBatchResponse> {
+    v1::PutBatchResponse reply;
+    for (const v1::PutRequest& put : request.puts()) {
+      v1::PutOutcome& outcome = *reply.add_outcomes();
+      absl::StatusOr<v1::PutResponse> done = PutOnce(put);
+      if (done.ok()) {
+        *outcome.mutable_reply() = *std::move(done);
+      } else {
+        *outcome.mutable_error() = ErrorOf(done.status(), reply.outcomes_size() - 1);
+      }
+    }
+    return reply;
+  });
 }
 
 absl::StatusOr<v1::GetResponse> FakeConnection::Get(const v1::GetRequest& request, const Attempt&) {

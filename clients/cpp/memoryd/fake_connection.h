@@ -60,6 +60,8 @@ class FakeConnection : public Connection {
 
   absl::StatusOr<v1::PutResponse> Put(const v1::PutRequest& request,
                                       const Attempt& attempt) override;
+  absl::StatusOr<v1::PutBatchResponse> PutBatch(const v1::PutBatchRequest& request,
+                                                const Attempt& attempt) override;
   absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request,
                                       const Attempt& attempt) override;
   absl::StatusOr<v1::GetAllResponse> GetAll(const v1::GetAllRequest& request,
@@ -135,10 +137,16 @@ class FakeConnection : public Connection {
   // Runs a call under the lock, or fails with the next failure that is set.
   template <typename Response>
   absl::StatusOr<Response> Run(const std::function<absl::StatusOr<Response>()>& call);
-  // The same, and repeats the stored reply of a known request id.
+  // A Put, under the lock.
+  absl::StatusOr<v1::PutResponse> PutOnce(const v1::PutRequest& request);
+  // The same as Run(), and repeats the stored reply of a known request id.
   template <typename Response, typename Request>
   absl::StatusOr<Response> RunOnce(const char* method, const Request& request,
                                    const std::function<absl::StatusOr<Response>()>& call);
+  // The latter part of it, under the lock.
+  template <typename Response, typename Request>
+  absl::StatusOr<Response> Once(const char* method, const Request& request,
+                                const std::function<absl::StatusOr<Response>()>& call);
 
   mutable std::mutex mutex_;                  // Guards all below.
   std::map<std::string, Answered> answered_;  // By request id.

@@ -99,6 +99,24 @@ TEST_F(FakeConnectionTest, SingleMessagesChangeAndGo) {
   EXPECT_EQ(GetErrorInfo(client_.DeleteMessage(remove).status()).field, "message_id");
 }
 
+TEST_F(FakeConnectionTest, PutsOfABatchHaveTheirOwnOutcomes) {
+  v1::PutBatchRequest batch;
+  for (const char* text : {"a", "b"}) {
+    v1::PutRequest& put = *batch.add_puts();
+    put.set_session_id("s");
+    *put.add_messages() = MakeMessage("user", text);
+  }
+  *batch.add_puts()->add_messages() = MakeMessage("user", "of no session");
+  fake_->FailNext(absl::UnavailableError("lost"), FailAt::kReply);
+  const auto reply = client_.PutBatch(batch);
+  ASSERT_EQ(reply->outcomes_size(), 3);
+  EXPECT_TRUE(reply->outcomes(1).reply().replayed());
+  EXPECT_EQ(reply->outcomes(1).reply().positions(0), 2);
+  EXPECT_EQ(reply->outcomes(2).error().metadata().at("field"), "puts[2].session_id");
+  EXPECT_EQ(reply->outcomes(2).error().message().find("puts[2].session_id"), 0);
+  EXPECT_EQ(client_.Get("s")->messages_size(), 2);
+}
+
 TEST_F(FakeConnectionTest, SingleContentsChangeAndGo) {
   v1::PutRequest put;
   put.set_session_id("s");

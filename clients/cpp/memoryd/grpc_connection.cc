@@ -68,6 +68,10 @@ class GrpcConnection final : public Connection {
                                       const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::Put, request, attempt);
   }
+  absl::StatusOr<v1::PutBatchResponse> PutBatch(const v1::PutBatchRequest& request,
+                                                const Attempt& attempt) override {
+    return Call(*memory_, &v1::MemoryService::Stub::PutBatch, request, attempt);
+  }
   absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request,
                                       const Attempt& attempt) override {
     return Call(*memory_, &v1::MemoryService::Stub::Get, request, attempt);

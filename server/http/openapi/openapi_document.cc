@@ -36,6 +36,7 @@ constexpr auto kSamples = std::to_array<std::pair<std::string_view, std::string_
     {"namespace", R"(["users", "7"])"},
     {"new_namespace", R"(["users", "8"])"},
     {"namespace_prefix", R"(["users"])"},
+    {"puts", R"([{"sessionId": "chat-7", "messages": [{"role": "user", "text": "Hello!"}]}])"},
     {"put", R"({"key": "home", "json": "{\"city\": \"Lisbon\"}"})"},
     {"get", R"({"key": "home"})"},
     {"delete", R"({"key": "home"})"},
