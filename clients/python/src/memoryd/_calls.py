@@ -281,6 +281,11 @@ def _told_to_wait(error: grpc.RpcError) -> float | None:
 # MemoryService.
 
 
+def is_put(call: Call[Any]) -> bool:
+    """Whether the call may be made together with others of its kind."""
+    return call.rpc is _PUT
+
+
 def put(
     session_id: str,
     messages: Iterable[forms.AnyMessage] = (),
@@ -999,6 +1004,7 @@ def _jobs(page: Any) -> Iterable[Job]:
 
 
 _PUT = Rpc("MemoryService", "Put", wire.PutResponse)
+PUT_BATCH = Rpc("MemoryService", "PutBatch", wire.PutBatchResponse)
 _GET = Rpc("MemoryService", "Get", wire.GetResponse)
 _GET_ALL = Rpc("MemoryService", "GetAll", wire.GetAllResponse)
 _STREAM_ALL = Rpc("MemoryService", "StreamAll", wire.StreamAllResponse)

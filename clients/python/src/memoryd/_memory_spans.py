@@ -126,6 +126,10 @@ class Spans:
         self._provider: Any = None
         self._tracer: Tracer | None = None
 
+    def makes_one(self, call: Call[Any]) -> bool:
+        """Whether around() makes a span."""
+        return self.around(call) is not _NONE
+
     def around(self, call: Call[Any]) -> AbstractContextManager[Note]:
         """The context to make the call in, which takes the call's result. The span is
         OpenTelemetry's current one meanwhile, so that the server's is its child."""

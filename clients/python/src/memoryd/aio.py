@@ -27,6 +27,7 @@ from memoryd import (
     _loops,
     _memory_spans,
     _steps,
+    _tracing,
     _waiting,
     users,
 )
@@ -57,7 +58,7 @@ def _calls_gathered(
     async def method(
         self: AsyncClient, /, *given: Arguments.args, **named: Arguments.kwargs
     ) -> Result:
-        result: Result = await self._gatherer.call(build(*given, **named))
+        result: Result = await self._gathered(build(*given, **named))
         return result
 
     made: Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Result]]
@@ -121,9 +122,9 @@ class AsyncClient:
     """The client for asyncio. Methods of Client are coroutines here, and iterators are asynchronous
     iterators. Deadlines, retries and errors are those of Client.
 
-    A client may be made outside of an event loop, and several loops may use it. Calls of put_item,
-    get_item, delete_item and batch_items that callers of one loop make at the same time are sent as
-    one call.
+    A client may be made outside of an event loop, and several loops may use it. Calls of put that
+    callers of one loop make at the same time are sent as one call, with an outcome each. So are
+    those of put_item, get_item, delete_item and batch_items.
     """
 
     def __init__(
@@ -150,7 +151,9 @@ class AsyncClient:
         self._channel = _channels.Channel(
             target, credentials, (*_calls.CHANNEL_OPTIONS, *options))
         # Behind the channel, whose refusal to be copied says what to do.
-        self._gatherer = _gathering.Gatherer(self._call, self._token_now, timeout)
+        self._gatherer = _gathering.Gatherer(
+            self._call, self._token_now, timeout, _gathering.ItemBatches())
+        self._puts = _gathering.PutGatherer(self._call, self._token_now, timeout, wait_for_ready)
 
     async def close(self) -> None:
         """Closes the connection. Calls under way fail CANCELLED."""
@@ -166,7 +169,7 @@ class AsyncClient:
     recall = _calls_in_steps(users.recall)
     context = _calls_in_steps(users.context)
 
-    put = _calls_once(_calls.put)
+    put = _calls_gathered(_calls.put)
     get = _calls_once(_calls.get)
     get_all = _calls_for_pages(_calls.get_all)
     get_all_contents = _calls_for_pages(_calls.get_all_contents)
@@ -233,10 +236,8 @@ class AsyncClient:
             try:
                 if isinstance(step.call, _steps.Together):
                     reply = await self._together(step.call)
-                elif _item_calls.is_batch(step.call):
-                    reply = await self._gatherer.call(step.call)
                 else:
-                    reply = await self._call(step.call)
+                    reply = await self._gathered(step.call)
             except MemorydError as error:
                 step = _steps.after_error(steps, error)
             else:
@@ -299,6 +300,18 @@ class AsyncClient:
             finally:
                 # What is read just now may wait for this loop.
                 await _loops.on_thread(requests.close)
+
+    async def _gathered(self, call: _calls.Call[Any]) -> Any:
+        """Makes the call, with others of its kind if there are any at the same time."""
+        if _item_calls.is_batch(call):
+            return await self._gatherer.call(call)
+        # One in a trace has a span of its own.
+        if _calls.is_put(call) and not self._is_traced(call):
+            return await self._puts.call(call)
+        return await self._call(call)
+
+    def _is_traced(self, call: _calls.Call[Any]) -> bool:
+        return self._spans.makes_one(call) or bool((self._trace or _tracing.current)())
 
     async def _call(self, call: _calls.Call[Result]) -> Result:
         with self._spans.around(call) as note:
