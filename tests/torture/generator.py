@@ -48,10 +48,10 @@ from memoryd.v1 import filter_pb2 as filter_wire
 
 ORDERS = (wire.MESSAGE_ORDER_OLDEST_FIRST, wire.MESSAGE_ORDER_NEWEST_FIRST)
 # In percent.
-OPERATIONS = {"put": 50, "batch": 5, "get": 18, "getall": 5, "stream": 1, "filtered": 1, "set": 3,
-              "reset": 2, "query": 5, "update": 2, "delete": 2, "contents": 2, "configure": 0.5,
-              "configuration": 0.5, "kept": 3, "brief": 2, "notes": 2, "fork": 0.3,
-              "import": 0.3, "items": 30}
+OPERATIONS = {"put": 50, "batch": 5, "puts": 4, "get": 18, "getall": 5, "stream": 1,
+              "filtered": 1, "set": 3, "reset": 2, "query": 5, "update": 2, "delete": 2,
+              "contents": 2, "configure": 0.5, "configuration": 0.5, "kept": 3, "brief": 2, "notes": 2,
+              "fork": 0.3, "import": 0.3, "items": 30}
 RETRIED, CONCURRENT, OTHER_BODY = 0.10, 0.05, 0.01
 # Puts without a request_id, that nobody may send twice.
 KEYLESS = 0.4
@@ -65,6 +65,8 @@ AWAY_SECONDS = 0.02
 SIZES = (((0, 1 << 10), 0.97), ((1 << 10, 1 << 16), 0.029), ((1 << 16, 900_000), 0.001))
 SMALL = ((0, 200), 1.0)
 MOST_OF_A_BATCH, MOST_OF_A_SET = 20, 6
+# Puts of one call.
+MOST_PUTS = 5
 # Reads of a whole session that ask for contents too; writes of contents that have messages too.
 WITH_CONTENTS, WITH_MESSAGES = 0.3, 0.5
 # What the sessions of `kept` keep.
@@ -77,6 +79,7 @@ BRIEF_SECONDS, PAUSE_SECONDS = 1, 3
 # Less what clocks of one machine may be apart.
 BRIEF_NS = int(BRIEF_SECONDS * 1e9) - 20_000_000
 ROLES = ("user", "assistant")
+CODES = {code.value[0]: code for code in grpc.StatusCode}
 # A longer session is read from its beginning, or rarely as a whole.
 WHOLE_SESSION, RARELY = 500, 0.01
 # A longer one takes too long to be copied.
@@ -124,7 +127,8 @@ class Replica:
         sessions = session_service_pb2_grpc.SessionServiceStub(self.channel)
         blocks = block_service_pb2_grpc.BlockServiceStub(self.channel)
         items = item_service_pb2_grpc.ItemServiceStub(self.channel)
-        self.calls = {"put": stub.Put, "get": stub.Get, "getall": stub.GetAll, "set": stub.Set,
+        self.calls = {"put": stub.Put, "puts": stub.PutBatch, "get": stub.Get,
+                      "getall": stub.GetAll, "set": stub.Set,
                       "reset": stub.Reset, "query": stub.Query, "update": stub.UpdateMessage,
                       "delete": stub.DeleteMessage, "fork": sessions.ForkSession,
                       "drop": sessions.DeleteSession, "import": sessions.ImportSession,
@@ -190,6 +194,32 @@ class Client:
 
     async def _batch(self) -> None:
         await self._put(MOST_OF_A_BATCH)
+
+    async def _puts(self) -> None:
+        """Puts of several sessions in one call, which is made again while one is in doubt."""
+        puts, writes = [], []
+        for _ in range(self._chance.randint(2, MOST_PUTS)):
+            session = self._session()
+            items, messages = self._messages(session, self._chance.randint(1, 2))
+            name = f"c{self._number}-{self._next_number()}"
+            puts.append(wire.PutRequest(session_id=session, messages=messages, request_id=name))
+            writes.append({"request": name, "items": items, "keyed": True,
+                           "roles": "".join(message.role[0] for message in messages)})
+        for _ in range(MOST_ATTEMPTS):
+            reply, called = await self._call("puts", "", wire.PutBatchRequest(puts=puts))
+            outcomes = [None] * len(puts) if reply is None else reply.outcomes
+            records = [{**called, **write, "op": "put", "session": put.session_id}
+                       for put, write in zip(puts, writes, strict=True)]
+            for record, write, outcome in zip(records, writes, outcomes, strict=True):
+                if outcome is not None and outcome.HasField("error"):
+                    code = CODES[outcome.error.code].name
+                    record.update(outcome=history.outcome_of(code, outcome.error.reason),
+                                  code=code, reason=outcome.error.reason)
+                elif outcome is not None:
+                    self._note_write(record, outcome.reply, write)
+                self._writer.add(record)
+            if all(record["outcome"] != "unknown" for record in records):
+                return
 
     async def _set(self) -> None:
         session = await self._session_to_wipe()
@@ -592,12 +622,19 @@ class Client:
                        replica: int | None = None) -> str:
         reply, record = await self._call(operation, session, request, replica)
         record.update(write)
-        if operation == "configure" and reply is not None:
+        if reply is not None:
+            self._note_write(record, reply, write)
+        self._writer.add(record)
+        return record["outcome"]
+
+    def _note_write(self, record: Record, reply: Any, write: Record) -> None:
+        """Notes what an acknowledged write says."""
+        operation, session = record["op"], record["session"]
+        if operation == "configure":
             record.update(revision=reply.session.revision, replayed=reply.replayed)
         elif operation in facts.CHANGES:
-            if reply is not None:
-                note_change(record, reply)
-        elif reply is not None:
+            note_change(record, reply)
+        else:
             record.update(revision=reply.revision, replayed=reply.replayed)
             if operation not in ("update", "delete"):
                 record["generation"] = f"{reply.generation:x}"
@@ -613,8 +650,6 @@ class Client:
             if write["items"] and not write.get("must_fail") and record["positions"]:
                 number = int(write["items"][-1].split(":")[0].split(".")[1])
                 self._latest[session] = (record["positions"][-1], number, write["items"][-1])
-        self._writer.add(record)
-        return record["outcome"]
 
     async def _call(self, operation: str, session: str, request: Any,
                     replica: int | None = None) -> tuple[Any, Record]:
