@@ -41,12 +41,15 @@ std::chrono::nanoseconds Seconds(double seconds) {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   using Kind = WorkloadOptions::Kind;
-  static const std::map<std::string, Kind> kKinds = {
-      {"put", Kind::kPut}, {"get", Kind::kGet}, {"get_all", Kind::kGetAll}, {"mix", Kind::kMix}};
+  static const std::map<std::string, Kind> kKinds = {{"put", Kind::kPut},
+                                                     {"put_batch", Kind::kPutBatch},
+                                                     {"get", Kind::kGet},
+                                                     {"get_all", Kind::kGetAll},
+                                                     {"mix", Kind::kMix}};
   app.add_option("--target", flags.target, "HOST:PORT or unix:PATH")->required();
   app.add_option("--ca_file", flags.ca_file, "PEM file of authorities: the calls go over TLS")
       ->check(CLI::ExistingFile);
-  app.add_option("--method", flags.workload.kind, "put, get, get_all or mix")
+  app.add_option("--method", flags.workload.kind, "put, put_batch, get, get_all or mix")
       ->transform(CLI::Transformer(kKinds));
   app.add_option("--outstanding", flags.load.outstanding, "calls in flight, at most")
       ->check(CLI::PositiveNumber);
@@ -60,6 +63,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--session_prefix", flags.workload.session_prefix, "sessions are PREFIX-NUMBER");
   app.add_option("--message_bytes", flags.workload.message_bytes, "text of one message");
   app.add_option("--messages_per_put", flags.workload.messages_per_put)->check(CLI::PositiveNumber);
+  app.add_option("--puts_per_call", flags.workload.puts_per_call, "Puts of a put_batch")
+      ->check(CLI::Range(1, 1000));
   app.add_option("--put_share", flags.workload.put_share, "share of Puts in a mix")
       ->check(CLI::Range(0.0, 1.0));
   app.add_option("--profile", flags.workload.profile, "of the sessions Puts create");

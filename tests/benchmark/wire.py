@@ -27,6 +27,7 @@ def legs(bench: Bench) -> list[Leg]:
         *_puts(bench, stores, "put", _OUTSTANDING),
         *_puts(bench, stores, "put id", _OUTSTANDING[1:], request_id="true"),
         *_puts(bench, stores, "put 10", (32,), messages_per_put=10),
+        *_batches(bench, stores),
         *_gets(bench, stores, "get", (1, 32), messages=20, sessions=SESSIONS),
         *_gets(bench, stores, "get 1000", (8,), messages=1000, sessions=8),
         *_sockets(bench, stores["sqlite"]),
@@ -52,6 +53,16 @@ def _puts(bench: Bench, stores: dict[str, processes.Server], kind: str,
             **flags))
 
     return [leg(name, outstanding) for outstanding in outstandings for name in servers]
+
+
+def _batches(bench: Bench, stores: dict[str, processes.Server]) -> list[Leg]:
+    """PutBatch with 32 Puts a call, several in flight."""
+    def leg(name: str) -> Leg:
+        return Leg(f"{name} put batch", lambda number: bench.measure(
+            stores[name], "put_batch", outstanding=4, puts_per_call=32,
+            session_prefix=f"batch {number}", postgres=_postgres(bench, name)))
+
+    return [leg("postgresql"), leg("sqlite")]
 
 
 def _gets(bench: Bench, stores: dict[str, processes.Server], kind: str,

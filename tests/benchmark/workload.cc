@@ -52,6 +52,7 @@ std::string PutBytes(const WorkloadOptions& options, const std::string& session,
 }
 
 const std::string kPutMethod = "/memoryd.v1.MemoryService/Put";
+const std::string kPutBatchMethod = "/memoryd.v1.MemoryService/PutBatch";
 const std::string kGetMethod = "/memoryd.v1.MemoryService/Get";
 const std::string kGetAllMethod = "/memoryd.v1.MemoryService/GetAll";
 
@@ -65,14 +66,15 @@ Workload::Workload(const WorkloadOptions& options)
   for (std::size_t i = 0; i < options_.sessions; ++i) {
     const std::string session =
         fmt::format("{}-{}", options_.session_prefix, options_.first_session + i);
-    if (options_.kind == Kind::kPut || options_.kind == Kind::kMix) {
+    if (options_.kind == Kind::kPut || options_.kind == Kind::kPutBatch ||
+        options_.kind == Kind::kMix) {
       puts_.emplace_back(PutBytes(options_, session, random));
     }
     if (options_.kind == Kind::kGetAll) {
       v1::GetAllRequest request;
       request.set_session_id(session);
       reads_.emplace_back(request.SerializeAsString());
-    } else if (options_.kind != Kind::kPut) {
+    } else if (options_.kind == Kind::kGet || options_.kind == Kind::kMix) {
       v1::GetRequest request;
       request.set_session_id(session);
       reads_.emplace_back(request.SerializeAsString());
@@ -82,14 +84,36 @@ Workload::Workload(const WorkloadOptions& options)
 
 grpc::ByteBuffer Workload::WithRequestId(const grpc::Slice& request, std::uint64_t number) const {
   // Messages concatenated on the wire are merged by the parser, so the field may come last.
+  const std::array<grpc::Slice, 2> slices = {request, grpc::Slice(RequestId(number))};
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+std::string Workload::RequestId(std::uint64_t number) const {
   v1::PutRequest tail;
   tail.set_request_id(fmt::format("{}-{:x}", request_id_prefix_, number));
-  const std::array<grpc::Slice, 2> slices = {request, grpc::Slice(tail.SerializeAsString())};
+  return tail.SerializeAsString();
+}
+
+grpc::ByteBuffer Workload::PutBatch(std::uint64_t number) const {
+  std::vector<grpc::Slice> slices;
+  for (std::size_t i = 0; i < options_.puts_per_call; ++i) {
+    const std::uint64_t put = number * options_.puts_per_call + i;
+    const grpc::Slice& request = puts_[put % options_.sessions];
+    const std::string tail = options_.with_request_id ? RequestId(put) : std::string();
+    std::string begin = {'\n'};  // PutBatchRequest.puts, and its length.
+    std::size_t size = request.size() + tail.size();
+    for (; size >= 0x80; size >>= 7) begin += static_cast<char>(size | 0x80);
+    begin += static_cast<char>(size);
+    slices.emplace_back(begin);
+    slices.push_back(request);
+    if (!tail.empty()) slices.emplace_back(tail);
+  }
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
 Workload::Call Workload::Make(std::uint64_t number) const {
   using Kind = WorkloadOptions::Kind;
+  if (options_.kind == Kind::kPutBatch) return {&kPutBatchMethod, PutBatch(number)};
   bool put = options_.kind == Kind::kPut;
   if (options_.kind == Kind::kMix) {
     // Fibonacci hashing spreads Puts evenly over the calls, whatever the number of sessions.

@@ -14,7 +14,7 @@ namespace memoryd::benchmark {
 // What the calls of one run ask for. Sessions are `<session_prefix>-<number>`, the numbers from
 // `first_session` on.
 struct WorkloadOptions {
-  enum class Kind { kPut, kGet, kGetAll, kMix };
+  enum class Kind { kPut, kPutBatch, kGet, kGetAll, kMix };
 
   Kind kind = Kind::kPut;
   std::string session_prefix = "load";
@@ -22,6 +22,7 @@ struct WorkloadOptions {
   std::size_t first_session = 0;
   std::size_t message_bytes = 88;    // Text of one message.
   std::size_t messages_per_put = 1;  // At least 1.
+  std::size_t puts_per_call = 32;    // For kPutBatch, at least 1; over the sessions in turn.
   double put_share = 0.5;            // For kMix: which share of the calls are Puts, 0 to 1.
   // Of sessions that a Put creates; empty and 0 for the defaults.
   std::string profile = {};
@@ -47,6 +48,8 @@ class Workload {
  private:
   // A Put's bytes are shared between calls; only the request_id behind them is new.
   grpc::ByteBuffer WithRequestId(const grpc::Slice& request, std::uint64_t number) const;
+  std::string RequestId(std::uint64_t number) const;
+  grpc::ByteBuffer PutBatch(std::uint64_t number) const;
 
   WorkloadOptions options_;
   std::string request_id_prefix_;  // Different in every process.

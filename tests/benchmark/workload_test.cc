@@ -27,6 +27,29 @@ Request Parse(const grpc::ByteBuffer& bytes) {
   return request;
 }
 
+TEST(WorkloadTest, ABatchHasPutsOfTheSessionsInTurn) {
+  const Workload workload({.kind = Kind::kPutBatch,
+                           .session_prefix = "s",
+                           .sessions = 3,
+                           .message_bytes = 200,
+                           .puts_per_call = 2,
+                           .with_request_id = true});
+  std::set<std::string> ids;
+  for (std::uint64_t number = 0; number < 3; ++number) {
+    const Workload::Call call = workload.Make(number);
+    EXPECT_EQ(*call.method, "/memoryd.v1.MemoryService/PutBatch");
+    const auto request = Parse<v1::PutBatchRequest>(call.request);
+    ASSERT_EQ(request.puts_size(), 2);
+    for (int i = 0; i < 2; ++i) {
+      const v1::PutRequest& put = request.puts(i);
+      EXPECT_EQ(put.session_id(), "s-" + std::to_string((number * 2 + i) % 3));
+      EXPECT_EQ(put.messages(0).text().size(), 200U);
+      ids.insert(put.request_id());
+    }
+  }
+  EXPECT_EQ(ids.size(), 6U);
+}
+
 TEST(WorkloadTest, PutsGoOverTheSessionsInTurn) {
   const Workload workload(
       {.session_prefix = "s", .sessions = 2, .message_bytes = 10, .messages_per_put = 3});
