@@ -387,10 +387,15 @@ void Http2Call::SubmitHeaders() {
 
 std::ptrdiff_t Http2Call::Fill(std::uint8_t* buffer, std::size_t size, std::uint32_t* flags) {
   const bool had_messages = !outgoing_.empty();
-  const auto [filled, ended] = outgoing_.Fill({buffer, size}, Clock::now());
-  if (!charged() && ended > 0) {
-    connection_->GiveToPot(static_cast<std::int64_t>(ended));
-    from_pot_ -= static_cast<std::int64_t>(ended);
+  OutgoingMessages::Filled frame = outgoing_.Fill({buffer, size}, Clock::now());
+  const auto filled = static_cast<std::ptrdiff_t>(frame.bytes);
+  if (const auto ended = static_cast<std::int64_t>(frame.ended_bytes); !charged() && ended > 0) {
+    connection_->GiveToPot(ended);
+    from_pot_ -= ended;
+  }
+  if (frame.owner != nullptr) {
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    connection_->referred_ = std::move(frame);
   }
   if (outgoing_.empty()) {
     if (had_messages && !finished_) {
@@ -399,14 +404,14 @@ std::ptrdiff_t Http2Call::Fill(std::uint8_t* buffer, std::size_t size, std::uint
     if (finished_) {
       *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
       SubmitTrailers();
-      return static_cast<std::ptrdiff_t>(filled);
+      return filled;
     }
   }
   if (filled == 0) {
     deferred_ = true;
     return NGHTTP2_ERR_DEFERRED;
   }
-  return static_cast<std::ptrdiff_t>(filled);
+  return filled;
 }
 
 void Http2Call::SubmitTrailers() {
@@ -431,6 +436,8 @@ void Http2Call::DoCancel() {
 }
 
 void Http2Call::GiveUp(std::uint32_t code) {
+  // What is in frames already leaves, and the reply's bytes are given back now.
+  connection_->out_.CopyReferred();
   outgoing_.Clear();
   in_ = {};
   unread_ = {};

@@ -43,6 +43,7 @@ class Http2Call final : public LoopCall {
   void Start();
   void TakeData(std::string_view bytes);
   void EndOfRequest();
+  bool sends_large() const { return outgoing_.is_large(); }
   std::ptrdiff_t Fill(std::uint8_t* buffer, std::size_t size, std::uint32_t* flags);
   void Sent();
   void StreamClosed(bool in_order);

@@ -42,6 +42,9 @@ constexpr std::size_t kMaxChunk = 65536;
 constexpr int kCallsOfChunk = 32;
 // More than this waits for the peer to read; nothing is read from it meanwhile.
 constexpr std::size_t kMaxOut = 256 << 10;
+constexpr std::size_t kWriteOut = 64 << 10;         // Is written at once.
+constexpr std::uint32_t kCopiedFrame = 16 << 10;    // The payload of a frame: by copy,
+constexpr std::uint32_t kReferredFrame = 64 << 10;  // and where it is.
 constexpr std::size_t kMaxQueuedFrames = 512;
 constexpr int kConnectionWindow = 1 << 20;
 constexpr std::int64_t kPartOfPot = 16;
@@ -232,6 +235,28 @@ struct Http2Connection::Callbacks {
     return 0;
   }
 
+  static ssize_t FrameSize(nghttp2_session* session, std::uint8_t /*type*/, std::int32_t stream,
+                           std::int32_t /*connection_window*/, std::int32_t /*stream_window*/,
+                           std::uint32_t most, void* /*user_data*/) {
+    if (most <= kCopiedFrame) return most;
+    const auto* const call =
+        static_cast<const Http2Call*>(nghttp2_session_get_stream_user_data(session, stream));
+    const bool large = call != nullptr && call->sends_large();
+    return std::min(most, large ? kReferredFrame : kCopiedFrame);
+  }
+
+  // A frame whose payload Http2Call::Fill() has left where it is.
+  static int SendReferred(nghttp2_session* /*session*/, nghttp2_frame* /*frame*/,
+                          const std::uint8_t* header, std::size_t /*payload_size*/,
+                          nghttp2_data_source* /*source*/, void* user_data) {
+    Http2Connection& self = Of(user_data);
+    constexpr std::size_t kFrameHeader = 9;
+    self.out_.Copy({reinterpret_cast<const char*>(header), kFrameHeader});
+    self.out_.Copy(self.referred_.prefix);
+    self.out_.Refer(std::move(self.referred_.owner), self.referred_.message);
+    return self.out_.size() < kWriteOut ? 0 : NGHTTP2_ERR_PAUSE;
+  }
+
   static nghttp2_session_callbacks* Get() {
     static nghttp2_session_callbacks* const callbacks = [] {
       nghttp2_session_callbacks* made = nullptr;
@@ -244,6 +269,8 @@ struct Http2Connection::Callbacks {
       nghttp2_session_callbacks_set_on_stream_close_callback(made, &Caught<&OnStreamClose>);
       nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(made, &Caught<&OnInvalidFrame>);
       nghttp2_session_callbacks_set_on_frame_send_callback(made, &Caught<&OnFrameSent>);
+      nghttp2_session_callbacks_set_data_source_read_length_callback(made, &FrameSize);
+      nghttp2_session_callbacks_set_send_data_callback(made, &Caught<&SendReferred>);
       return made;
     }();
     return callbacks;
@@ -348,9 +375,12 @@ bool Http2Connection::SendFrames() {
       Close(flood_.flooded() ? ConnectionEnd::kFlood : ConnectionEnd::kProtocol);
       return false;
     }
-    if (size == 0) break;
-    out_.append(reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size));
-    if (out_.size() - out_begin_ >= kMaxOut / 4) writable = SendOut();
+    out_.Copy({reinterpret_cast<const char*>(bytes), static_cast<std::size_t>(size)});
+    if (out_.size() >= kWriteOut) {
+      writable = SendOut();
+    } else if (size == 0) {
+      break;
+    }
   }
   if (writable && open()) SendOut();
   return open();
@@ -367,8 +397,8 @@ void Http2Connection::OnFlush() {
     Close(going_away_ ? ConnectionEnd::kShutdown : ConnectionEnd::kProtocol);
     return;
   }
-  const bool pause = out_.size() - out_begin_ > kMaxOut ||
-                     nghttp2_session_get_outbound_queue_size(session_) > kMaxQueuedFrames;
+  const bool pause =
+      out_.size() > kMaxOut || nghttp2_session_get_outbound_queue_size(session_) > kMaxQueuedFrames;
   if (std::exchange(reading_paused_, pause) && !pause) {
     ReadOn();
   }
@@ -379,22 +409,10 @@ void Http2Connection::OnFlush() {
 }
 
 bool Http2Connection::SendOut() {
-  std::string_view left(out_);
-  left.remove_prefix(out_begin_);
-  const bool all = WriteOut(left);
-  const std::size_t begin = out_.size() - left.size();
-  if (begin > out_begin_) last_write_ = Clock::now();
-  out_begin_ = begin;
-  if (!all) return false;
-  last_write_ = Clock::now();
-  out_begin_ = 0;
-  // A large reply leaves no large buffer behind.
-  if (out_.capacity() > kMaxOut) {
-    out_ = {};
-  } else {
-    out_.clear();
-  }
-  return true;
+  const std::size_t before = out_.size();
+  const bool all = WriteOut(out_);
+  if (all || out_.size() < before) last_write_ = Clock::now();
+  return all;
 }
 
 void Http2Connection::CountNuisance(double weight) {
@@ -433,10 +451,12 @@ void Http2Connection::OnTick(Clock::time_point now) {
     Close(ConnectionEnd::kProtocol);
     return;
   }
-  if (out_begin_ < out_.size() && now > last_write_ + kWriteStuck) {
+  if (!out_.empty() && now > last_write_ + kWriteStuck) {
     Close(ConnectionEnd::kStuck);
     return;
   }
+  // The rest of a reply is small beside a whole one, which is not held for a slow reader.
+  out_.CopyReferred();
   if (ping_open_ && now > ping_sent_ + environment().keepalive / 3) {
     if (last_read_ < ping_sent_) {
       Close(ConnectionEnd::kStuck);
@@ -483,6 +503,7 @@ void Http2Connection::NameLastCall() {
 
 void Http2Connection::OnClosed() {
   nghttp2_session* const session = std::exchange(session_, nullptr);
+  out_.Clear();
   // All are detached before any handler hears of it: it may reach for another call.
   const auto calls = std::exchange(calls_, {});
   for (const auto& [stream, call] : calls) call->Detach();

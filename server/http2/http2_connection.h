@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -16,6 +15,8 @@
 #include "server/http2/connection.h"
 #include "server/http2/flood_guard.h"
 #include "server/http2/idle_reset_filter.h"
+#include "server/http2/outgoing_bytes.h"
+#include "server/http2/outgoing_messages.h"
 #include "server/http2/socket_connection.h"
 
 namespace memoryd {
@@ -77,9 +78,9 @@ class Http2Connection final : public SocketConnection {
   std::unordered_map<std::int32_t, std::shared_ptr<Http2Call>> calls_;
   // Calls whose messages have left during this flush, to be told so after it.
   std::vector<std::shared_ptr<Http2Call>> sent_;
-  std::string out_;
-  std::size_t out_begin_ = 0;
-  std::int64_t pot_bytes_ = 0;  // Taken beside what every connection takes.
+  OutgoingBytes out_;
+  OutgoingMessages::Filled referred_;  // Of the frame that nghttp2 makes now, where it is large.
+  std::int64_t pot_bytes_ = 0;         // Taken beside what every connection takes.
   std::int64_t header_bytes_ = 0;
   // Since when a header block is unfinished.
   Clock::time_point header_since_;

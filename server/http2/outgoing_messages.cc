@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +32,10 @@ void OutgoingMessages::Add(std::string message, MemoryBudget::Hold hold, TimePoi
     bytes_ = 0;
   }
   bytes_ += message.size();
-  Outgoing& outgoing = messages_.emplace_back();
+  const auto large = message.size() < kLarge ? nullptr : std::make_shared<Outgoing>();
+  Waiting& waiting = messages_.emplace_back();
+  waiting.large = large;
+  Outgoing& outgoing = large == nullptr ? waiting.small : *large;
   outgoing.prefix = PrefixOf(message.size());
   outgoing.message = std::move(message);
   outgoing.hold = std::move(hold);
@@ -41,21 +45,42 @@ OutgoingMessages::Filled OutgoingMessages::Fill(std::span<std::uint8_t> buffer, 
   const std::size_t size = buffer.size();
   Filled filled;
   last_progress_ = now;
-  while (!buffer.empty() && next_ < messages_.size()) {
-    Outgoing& outgoing = messages_[next_];
-    if (outgoing.offset < kPrefixBytes) {
-      outgoing.offset += Copy({outgoing.prefix.data(), kPrefixBytes}, outgoing.offset, buffer);
-      if (outgoing.offset < kPrefixBytes) break;
+  if (is_large()) return Refer(size);
+  while (!buffer.empty() && next_ < messages_.size() && !is_large()) {
+    auto& [outgoing, large, offset] = messages_[next_];
+    if (offset < kPrefixBytes) {
+      offset += Copy({outgoing.prefix.data(), kPrefixBytes}, offset, buffer);
+      if (offset < kPrefixBytes) break;
     }
-    outgoing.offset += Copy(outgoing.message, outgoing.offset - kPrefixBytes, buffer);
-    if (outgoing.offset < kPrefixBytes + outgoing.message.size()) break;
+    offset += Copy(outgoing.message, offset - kPrefixBytes, buffer);
+    if (offset < kPrefixBytes + outgoing.message.size()) break;
     filled.ended_bytes += outgoing.message.size();
-    outgoing.message = {};
-    outgoing.hold.Release();
+    outgoing = {};
     ++next_;
   }
   filled.bytes = size - buffer.size();
   if (next_ == messages_.size()) Clear();
+  return filled;
+}
+
+OutgoingMessages::Filled OutgoingMessages::Refer(std::size_t size) {
+  Waiting& waiting = messages_[next_];
+  const Outgoing& outgoing = *waiting.large;
+  Filled filled;
+  filled.owner = waiting.large;
+  const std::size_t prefix_sent = std::min(waiting.offset, kPrefixBytes);
+  filled.prefix =
+      std::string_view(outgoing.prefix.data(), kPrefixBytes).substr(prefix_sent).substr(0, size);
+  filled.message = std::string_view(outgoing.message)
+                       .substr(waiting.offset - prefix_sent, size - filled.prefix.size());
+  filled.bytes = filled.prefix.size() + filled.message.size();
+  waiting.offset += filled.bytes;
+  if (waiting.offset == kPrefixBytes + outgoing.message.size()) {
+    filled.ended_bytes = outgoing.message.size();
+    waiting.large.reset();
+    ++next_;
+    if (next_ == messages_.size()) Clear();
+  }
   return filled;
 }
 

@@ -32,7 +32,12 @@ class OutgoingMessagesTest : public ::testing::Test {
     while (!messages_.empty()) {
       std::vector<std::uint8_t> buffer(frame);
       const OutgoingMessages::Filled filled = messages_.Fill(buffer, kStart);
-      all.append(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(filled.bytes));
+      if (filled.owner != nullptr) {
+        EXPECT_EQ(filled.bytes, filled.prefix.size() + filled.message.size());
+        all.append(filled.prefix).append(filled.message);
+      } else {
+        all.append(buffer.begin(), buffer.begin() + static_cast<std::ptrdiff_t>(filled.bytes));
+      }
       ended_bytes_ += filled.ended_bytes;
     }
     return all;
@@ -54,6 +59,34 @@ TEST_F(OutgoingMessagesTest, TheBytesAreTheSameInFramesOfAnySize) {
     ASSERT_EQ(FillAll(frame), expected) << frame;
     EXPECT_EQ(ended_bytes_, 265U);
   }
+}
+
+TEST_F(OutgoingMessagesTest, LargeMessagesStayWhereTheyAre) {
+  const std::string large(OutgoingMessages::kLarge, 'x');
+  const std::string expected = std::string("\0\0\0\0\5first", 10) + std::string("\0\0\0\x20\0", 5) +
+                               large + std::string("\0\0\0\0\4last", 9);
+  for (const std::size_t frame : {1U, 4U, 7U, 1000U, 20'000U}) {
+    Add("first");
+    Add(large);
+    Add("last");
+    ended_bytes_ = 0;
+    ASSERT_EQ(FillAll(frame), expected) << frame;
+    EXPECT_EQ(ended_bytes_, 9 + large.size());
+    EXPECT_EQ(budget_.held(), 0);
+  }
+}
+
+TEST_F(OutgoingMessagesTest, ALargeMessageIsHeldByTheFramesThatHaveAPartOfIt) {
+  Add(std::string(OutgoingMessages::kLarge, 'x'));
+  std::vector<std::uint8_t> buffer(OutgoingMessages::kLarge);
+  OutgoingMessages::Filled first = messages_.Fill(buffer, kStart);
+  const OutgoingMessages::Filled rest = messages_.Fill(buffer, kStart);
+  EXPECT_EQ(first.prefix.size() + rest.message.size(), 10U);
+  EXPECT_TRUE(messages_.empty());
+  messages_.Clear();
+  EXPECT_EQ(budget_.held(), static_cast<std::int64_t>(OutgoingMessages::kLarge));
+  first.owner.reset();
+  EXPECT_EQ(budget_.held(), static_cast<std::int64_t>(OutgoingMessages::kLarge));
 }
 
 TEST_F(OutgoingMessagesTest, AMessageIsHeldUntilAllOfItHasLeft) {

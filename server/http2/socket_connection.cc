@@ -1,8 +1,12 @@
 #include "server/http2/socket_connection.h"
 
+#include <sys/uio.h>
+
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,11 +15,13 @@
 #include "core/base/histogram.h"
 #include "server/http2/connection.h"
 #include "server/http2/http2_stats.h"
+#include "server/http2/outgoing_bytes.h"
 
 namespace memoryd {
 namespace {
 
 constexpr std::chrono::seconds kHandshake(5);
+constexpr std::size_t kPartsOfWrite = 16;
 
 }  // namespace
 
@@ -134,22 +140,39 @@ void SocketConnection::ReadOn() {
   loop_->Post([self = shared_from_this()] { self->Guarded([&self] { self->Read(); }); });
 }
 
+std::size_t SocketConnection::Write(std::span<const iovec> parts) {
+  const Transport::Result result = transport_->Write(parts);
+  switch (result.state) {
+    case Transport::State::kDone:
+      return result.bytes;
+    case Transport::State::kWantRead:
+      break;
+    case Transport::State::kWantWrite:
+      WaitWritable();
+      break;
+    case Transport::State::kClosed:
+      Close(ConnectionEnd::kPeer);
+      break;
+  }
+  return 0;
+}
+
 bool SocketConnection::WriteOut(std::string_view& bytes) {
   while (!bytes.empty()) {
-    const Transport::Result result = transport_->Write(bytes.data(), bytes.size());
-    switch (result.state) {
-      case Transport::State::kDone:
-        bytes.remove_prefix(result.bytes);
-        break;
-      case Transport::State::kWantRead:
-        return false;
-      case Transport::State::kWantWrite:
-        WaitWritable();
-        return false;
-      case Transport::State::kClosed:
-        Close(ConnectionEnd::kPeer);
-        return false;
-    }
+    const iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
+    const std::size_t written = Write({&part, 1});
+    if (written == 0) return false;
+    bytes.remove_prefix(written);
+  }
+  return true;
+}
+
+bool SocketConnection::WriteOut(OutgoingBytes& bytes) {
+  while (!bytes.empty()) {
+    std::array<iovec, kPartsOfWrite> parts;
+    const std::size_t written = Write(std::span(parts).first(bytes.Gather(parts)));
+    if (written == 0) return false;
+    bytes.Remove(written);
   }
   return true;
 }

@@ -2,15 +2,19 @@
 #ifndef MEMORYD_SERVER_HTTP2_SOCKET_CONNECTION_H_
 #define MEMORYD_SERVER_HTTP2_SOCKET_CONNECTION_H_
 
+#include <sys/uio.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "server/http2/connection.h"
+#include "server/http2/outgoing_bytes.h"
 #include "server/http2/socket_waits.h"
 
 namespace memoryd {
@@ -74,9 +78,10 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   void Touch();
   // Posts a task that reads, so that other connections get their turn first.
   void ReadOn();
-  // Writes `bytes` and removes the written ones from the view. Returns true if all were written.
+  // Writes `bytes` and removes the written ones from them. Returns true if all were written.
   // False if the socket takes no more now, which calls OnFlush() later, or if it is closed.
   bool WriteOut(std::string_view& bytes);
+  bool WriteOut(OutgoingBytes& bytes);
 
   const Http2Environment& environment() const { return environment_; }
   const std::shared_ptr<EventLoop>& loop() const { return loop_; }
@@ -87,6 +92,8 @@ class SocketConnection : public Connection, public std::enable_shared_from_this<
   }
 
  private:
+  // Writes some of the parts: how many bytes, 0 if WriteOut() is over.
+  std::size_t Write(std::span<const iovec> parts);
   void Shake();
   void WaitReadable();
   void WaitWritable();

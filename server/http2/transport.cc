@@ -5,11 +5,16 @@
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -178,8 +183,11 @@ class PlainTransport final : public Transport {
     return Of(::recv(socket_.descriptor(), buffer, size, 0), State::kWantRead);
   }
 
-  Result Write(const char* bytes, std::size_t size) override {
-    return Of(::send(socket_.descriptor(), bytes, size, MSG_NOSIGNAL), State::kWantWrite);
+  Result Write(std::span<const iovec> parts) override {
+    msghdr message = {};
+    message.msg_iov = const_cast<iovec*>(parts.data());
+    message.msg_iovlen = parts.size();
+    return Of(::sendmsg(socket_.descriptor(), &message, MSG_NOSIGNAL), State::kWantWrite);
   }
 
   bool HasBuffered() const override { return false; }
@@ -207,10 +215,19 @@ class TlsTransport final : public Transport {
     return Of(done, bytes);
   }
 
-  Result Write(const char* bytes, std::size_t size) override {
-    std::size_t written = 0;
-    const int done = SSL_write_ex(ssl_.get(), bytes, size, &written);
-    return Of(done, written);
+  Result Write(std::span<const iovec> parts) override {
+    if (parts.size() == 1 || parts.front().iov_len >= kRecord) {
+      return Write(parts.front().iov_base, parts.front().iov_len);
+    }
+    // Of small parts each would be a record of its own.
+    std::array<char, kRecord> record;
+    std::size_t size = 0;
+    for (const iovec& part : parts) {
+      const std::size_t taken = std::min(part.iov_len, record.size() - size);
+      std::memcpy(record.data() + size, part.iov_base, taken);
+      size += taken;
+    }
+    return Write(record.data(), size);
   }
 
   bool HasBuffered() const override { return SSL_has_pending(ssl_.get()) == 1; }
@@ -228,6 +245,15 @@ class TlsTransport final : public Transport {
   }
 
  private:
+  // The most that a record of TLS takes (RFC 8446, 5.1).
+  static constexpr std::size_t kRecord = 16 << 10;
+
+  Result Write(const void* bytes, std::size_t size) {
+    std::size_t written = 0;
+    const int done = SSL_write_ex(ssl_.get(), bytes, size, &written);
+    return Of(done, written);
+  }
+
   Result Of(int done, std::size_t bytes) {
     if (done == 1) return {State::kDone, bytes};
     const int error = SSL_get_error(ssl_.get(), done);

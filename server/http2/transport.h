@@ -3,10 +3,12 @@
 #define MEMORYD_SERVER_HTTP2_TRANSPORT_H_
 
 #include <openssl/ssl.h>
+#include <sys/uio.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,7 +60,9 @@ class Transport {
 
   virtual Result Handshake() = 0;
   virtual Result Read(char* buffer, std::size_t size) = 0;
-  virtual Result Write(const char* bytes, std::size_t size) = 0;
+  // Writes the first bytes of `parts`, of which there are some. After kWantWrite the next call
+  // begins with the same bytes, in whatever parts.
+  virtual Result Write(std::span<const iovec> parts) = 0;
   // Whether Read() has bytes without the socket becoming readable.
   virtual bool HasBuffered() const = 0;
   // Of the verified client certificate; see RpcCall::certificate_names().
