@@ -571,6 +571,260 @@ func (x *PutResponse) GetUsage() *Usage {
 	return nil
 }
 
+// Request of MemoryService.PutBatch.
+type PutBatchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// At most 1,000.
+	Puts          []*PutRequest `protobuf:"bytes,1,rep,name=puts,proto3" json:"puts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutBatchRequest) Reset() {
+	*x = PutBatchRequest{}
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutBatchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutBatchRequest) ProtoMessage() {}
+
+func (x *PutBatchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutBatchRequest.ProtoReflect.Descriptor instead.
+func (*PutBatchRequest) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PutBatchRequest) GetPuts() []*PutRequest {
+	if x != nil {
+		return x.Puts
+	}
+	return nil
+}
+
+// Reply to MemoryService.PutBatch.
+type PutBatchResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The outcome of each Put, in the order of the request.
+	Outcomes      []*PutOutcome `protobuf:"bytes,1,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutBatchResponse) Reset() {
+	*x = PutBatchResponse{}
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutBatchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutBatchResponse) ProtoMessage() {}
+
+func (x *PutBatchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutBatchResponse.ProtoReflect.Descriptor instead.
+func (*PutBatchResponse) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PutBatchResponse) GetOutcomes() []*PutOutcome {
+	if x != nil {
+		return x.Outcomes
+	}
+	return nil
+}
+
+// The outcome of a Put.
+type PutOutcome struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Exactly one is set.
+	//
+	// Types that are valid to be assigned to Outcome:
+	//
+	//	*PutOutcome_Reply
+	//	*PutOutcome_Error
+	Outcome       isPutOutcome_Outcome `protobuf_oneof:"outcome"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutOutcome) Reset() {
+	*x = PutOutcome{}
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutOutcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutOutcome) ProtoMessage() {}
+
+func (x *PutOutcome) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutOutcome.ProtoReflect.Descriptor instead.
+func (*PutOutcome) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *PutOutcome) GetOutcome() isPutOutcome_Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *PutOutcome) GetReply() *PutResponse {
+	if x != nil {
+		if x, ok := x.Outcome.(*PutOutcome_Reply); ok {
+			return x.Reply
+		}
+	}
+	return nil
+}
+
+func (x *PutOutcome) GetError() *PutError {
+	if x != nil {
+		if x, ok := x.Outcome.(*PutOutcome_Error); ok {
+			return x.Error
+		}
+	}
+	return nil
+}
+
+type isPutOutcome_Outcome interface {
+	isPutOutcome_Outcome()
+}
+
+type PutOutcome_Reply struct {
+	// The Put succeeded.
+	Reply *PutResponse `protobuf:"bytes,1,opt,name=reply,proto3,oneof"`
+}
+
+type PutOutcome_Error struct {
+	// The Put failed.
+	Error *PutError `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
+}
+
+func (*PutOutcome_Reply) isPutOutcome_Outcome() {}
+
+func (*PutOutcome_Error) isPutOutcome_Outcome() {}
+
+// Why a Put failed: the error with which a call of its own would have ended.
+type PutError struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of a google.rpc.Code.
+	Code int32 `protobuf:"varint,1,opt,name=code,proto3" json:"code,omitempty"`
+	// The reason that google.rpc.ErrorInfo would have.
+	Reason string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What was wrong. An invalid field is named within the batch, such as
+	// `puts[2].messages[0].role`.
+	Message string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
+	// The metadata that google.rpc.ErrorInfo would have, and `retry_after_ms` in place of a
+	// google.rpc.RetryInfo.
+	Metadata      map[string]string `protobuf:"bytes,4,rep,name=metadata,proto3" json:"metadata,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PutError) Reset() {
+	*x = PutError{}
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PutError) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PutError) ProtoMessage() {}
+
+func (x *PutError) ProtoReflect() protoreflect.Message {
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PutError.ProtoReflect.Descriptor instead.
+func (*PutError) Descriptor() ([]byte, []int) {
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PutError) GetCode() int32 {
+	if x != nil {
+		return x.Code
+	}
+	return 0
+}
+
+func (x *PutError) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *PutError) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
+func (x *PutError) GetMetadata() map[string]string {
+	if x != nil {
+		return x.Metadata
+	}
+	return nil
+}
+
 // A job that has not ended, or has failed.
 type OpenJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -591,7 +845,7 @@ type OpenJob struct {
 
 func (x *OpenJob) Reset() {
 	*x = OpenJob{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[2]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -603,7 +857,7 @@ func (x *OpenJob) String() string {
 func (*OpenJob) ProtoMessage() {}
 
 func (x *OpenJob) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[2]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -616,7 +870,7 @@ func (x *OpenJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenJob.ProtoReflect.Descriptor instead.
 func (*OpenJob) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{2}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OpenJob) GetJobId() string {
@@ -663,7 +917,7 @@ type GetRequest struct {
 
 func (x *GetRequest) Reset() {
 	*x = GetRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[3]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -675,7 +929,7 @@ func (x *GetRequest) String() string {
 func (*GetRequest) ProtoMessage() {}
 
 func (x *GetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[3]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -688,7 +942,7 @@ func (x *GetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetRequest.ProtoReflect.Descriptor instead.
 func (*GetRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{3}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GetRequest) GetSessionId() string {
@@ -748,7 +1002,7 @@ type GetResponse struct {
 
 func (x *GetResponse) Reset() {
 	*x = GetResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[4]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -760,7 +1014,7 @@ func (x *GetResponse) String() string {
 func (*GetResponse) ProtoMessage() {}
 
 func (x *GetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[4]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -773,7 +1027,7 @@ func (x *GetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetResponse.ProtoReflect.Descriptor instead.
 func (*GetResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{4}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetResponse) GetMessages() []*Message {
@@ -880,7 +1134,7 @@ type ContextExplanation struct {
 
 func (x *ContextExplanation) Reset() {
 	*x = ContextExplanation{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[5]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -892,7 +1146,7 @@ func (x *ContextExplanation) String() string {
 func (*ContextExplanation) ProtoMessage() {}
 
 func (x *ContextExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[5]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -905,7 +1159,7 @@ func (x *ContextExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContextExplanation.ProtoReflect.Descriptor instead.
 func (*ContextExplanation) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{5}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ContextExplanation) GetTokenLimit() int64 {
@@ -1008,7 +1262,7 @@ type ExplainedBlock struct {
 
 func (x *ExplainedBlock) Reset() {
 	*x = ExplainedBlock{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[6]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1020,7 +1274,7 @@ func (x *ExplainedBlock) String() string {
 func (*ExplainedBlock) ProtoMessage() {}
 
 func (x *ExplainedBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[6]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1033,7 +1287,7 @@ func (x *ExplainedBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainedBlock.ProtoReflect.Descriptor instead.
 func (*ExplainedBlock) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{6}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExplainedBlock) GetBlock() string {
@@ -1104,7 +1358,7 @@ type LeftOutMessages struct {
 
 func (x *LeftOutMessages) Reset() {
 	*x = LeftOutMessages{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[7]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1370,7 @@ func (x *LeftOutMessages) String() string {
 func (*LeftOutMessages) ProtoMessage() {}
 
 func (x *LeftOutMessages) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[7]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1383,7 @@ func (x *LeftOutMessages) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeftOutMessages.ProtoReflect.Descriptor instead.
 func (*LeftOutMessages) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{7}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LeftOutMessages) GetFirstPosition() int64 {
@@ -1201,7 +1455,7 @@ type MissingBlock struct {
 
 func (x *MissingBlock) Reset() {
 	*x = MissingBlock{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[8]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1467,7 @@ func (x *MissingBlock) String() string {
 func (*MissingBlock) ProtoMessage() {}
 
 func (x *MissingBlock) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[8]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1480,7 @@ func (x *MissingBlock) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingBlock.ProtoReflect.Descriptor instead.
 func (*MissingBlock) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{8}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *MissingBlock) GetBlock() string {
@@ -1273,7 +1527,7 @@ type GetAllRequest struct {
 
 func (x *GetAllRequest) Reset() {
 	*x = GetAllRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[9]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1539,7 @@ func (x *GetAllRequest) String() string {
 func (*GetAllRequest) ProtoMessage() {}
 
 func (x *GetAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[9]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1552,7 @@ func (x *GetAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAllRequest.ProtoReflect.Descriptor instead.
 func (*GetAllRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{9}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *GetAllRequest) GetSessionId() string {
@@ -1375,7 +1629,7 @@ type GetAllResponse struct {
 
 func (x *GetAllResponse) Reset() {
 	*x = GetAllResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[10]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1641,7 @@ func (x *GetAllResponse) String() string {
 func (*GetAllResponse) ProtoMessage() {}
 
 func (x *GetAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[10]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1654,7 @@ func (x *GetAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetAllResponse.ProtoReflect.Descriptor instead.
 func (*GetAllResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{10}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetAllResponse) GetMessages() []*Message {
@@ -1454,7 +1708,7 @@ type StreamAllRequest struct {
 
 func (x *StreamAllRequest) Reset() {
 	*x = StreamAllRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[11]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1466,7 +1720,7 @@ func (x *StreamAllRequest) String() string {
 func (*StreamAllRequest) ProtoMessage() {}
 
 func (x *StreamAllRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[11]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1479,7 +1733,7 @@ func (x *StreamAllRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamAllRequest.ProtoReflect.Descriptor instead.
 func (*StreamAllRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{11}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StreamAllRequest) GetSessionId() string {
@@ -1540,7 +1794,7 @@ type StreamAllResponse struct {
 
 func (x *StreamAllResponse) Reset() {
 	*x = StreamAllResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[12]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1806,7 @@ func (x *StreamAllResponse) String() string {
 func (*StreamAllResponse) ProtoMessage() {}
 
 func (x *StreamAllResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[12]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1819,7 @@ func (x *StreamAllResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StreamAllResponse.ProtoReflect.Descriptor instead.
 func (*StreamAllResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{12}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StreamAllResponse) GetMessages() []*Message {
@@ -1608,7 +1862,7 @@ type SetRequest struct {
 
 func (x *SetRequest) Reset() {
 	*x = SetRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[13]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1620,7 +1874,7 @@ func (x *SetRequest) String() string {
 func (*SetRequest) ProtoMessage() {}
 
 func (x *SetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[13]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1633,7 +1887,7 @@ func (x *SetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetRequest.ProtoReflect.Descriptor instead.
 func (*SetRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{13}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SetRequest) GetSessionId() string {
@@ -1698,7 +1952,7 @@ type SetResponse struct {
 
 func (x *SetResponse) Reset() {
 	*x = SetResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[14]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1964,7 @@ func (x *SetResponse) String() string {
 func (*SetResponse) ProtoMessage() {}
 
 func (x *SetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[14]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1977,7 @@ func (x *SetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetResponse.ProtoReflect.Descriptor instead.
 func (*SetResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{14}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SetResponse) GetRevision() int64 {
@@ -1806,7 +2060,7 @@ type ResetRequest struct {
 
 func (x *ResetRequest) Reset() {
 	*x = ResetRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[15]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1818,7 +2072,7 @@ func (x *ResetRequest) String() string {
 func (*ResetRequest) ProtoMessage() {}
 
 func (x *ResetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[15]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1831,7 +2085,7 @@ func (x *ResetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetRequest.ProtoReflect.Descriptor instead.
 func (*ResetRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{15}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ResetRequest) GetSessionId() string {
@@ -1883,7 +2137,7 @@ type ResetResponse struct {
 
 func (x *ResetResponse) Reset() {
 	*x = ResetResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[16]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1895,7 +2149,7 @@ func (x *ResetResponse) String() string {
 func (*ResetResponse) ProtoMessage() {}
 
 func (x *ResetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[16]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1908,7 +2162,7 @@ func (x *ResetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResetResponse.ProtoReflect.Descriptor instead.
 func (*ResetResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{16}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ResetResponse) GetRevision() int64 {
@@ -1983,7 +2237,7 @@ type UpdateMessageRequest struct {
 
 func (x *UpdateMessageRequest) Reset() {
 	*x = UpdateMessageRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[17]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1995,7 +2249,7 @@ func (x *UpdateMessageRequest) String() string {
 func (*UpdateMessageRequest) ProtoMessage() {}
 
 func (x *UpdateMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[17]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2008,7 +2262,7 @@ func (x *UpdateMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMessageRequest.ProtoReflect.Descriptor instead.
 func (*UpdateMessageRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{17}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *UpdateMessageRequest) GetSessionId() string {
@@ -2098,7 +2352,7 @@ type UpdateMessageResponse struct {
 
 func (x *UpdateMessageResponse) Reset() {
 	*x = UpdateMessageResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[18]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2110,7 +2364,7 @@ func (x *UpdateMessageResponse) String() string {
 func (*UpdateMessageResponse) ProtoMessage() {}
 
 func (x *UpdateMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[18]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2123,7 +2377,7 @@ func (x *UpdateMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateMessageResponse.ProtoReflect.Descriptor instead.
 func (*UpdateMessageResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{18}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *UpdateMessageResponse) GetRevision() int64 {
@@ -2173,7 +2427,7 @@ type DeleteMessageRequest struct {
 
 func (x *DeleteMessageRequest) Reset() {
 	*x = DeleteMessageRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[19]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2185,7 +2439,7 @@ func (x *DeleteMessageRequest) String() string {
 func (*DeleteMessageRequest) ProtoMessage() {}
 
 func (x *DeleteMessageRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[19]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2198,7 +2452,7 @@ func (x *DeleteMessageRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMessageRequest.ProtoReflect.Descriptor instead.
 func (*DeleteMessageRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{19}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeleteMessageRequest) GetSessionId() string {
@@ -2257,7 +2511,7 @@ type DeleteMessageResponse struct {
 
 func (x *DeleteMessageResponse) Reset() {
 	*x = DeleteMessageResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[20]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2269,7 +2523,7 @@ func (x *DeleteMessageResponse) String() string {
 func (*DeleteMessageResponse) ProtoMessage() {}
 
 func (x *DeleteMessageResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[20]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2282,7 +2536,7 @@ func (x *DeleteMessageResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteMessageResponse.ProtoReflect.Descriptor instead.
 func (*DeleteMessageResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{20}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeleteMessageResponse) GetRevision() int64 {
@@ -2340,7 +2594,7 @@ type GetContentRequest struct {
 
 func (x *GetContentRequest) Reset() {
 	*x = GetContentRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[21]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2352,7 +2606,7 @@ func (x *GetContentRequest) String() string {
 func (*GetContentRequest) ProtoMessage() {}
 
 func (x *GetContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[21]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2365,7 +2619,7 @@ func (x *GetContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContentRequest.ProtoReflect.Descriptor instead.
 func (*GetContentRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{21}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *GetContentRequest) GetSessionId() string {
@@ -2395,7 +2649,7 @@ type GetContentResponse struct {
 
 func (x *GetContentResponse) Reset() {
 	*x = GetContentResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[22]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2661,7 @@ func (x *GetContentResponse) String() string {
 func (*GetContentResponse) ProtoMessage() {}
 
 func (x *GetContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[22]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2674,7 @@ func (x *GetContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetContentResponse.ProtoReflect.Descriptor instead.
 func (*GetContentResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{22}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *GetContentResponse) GetContent() *Content {
@@ -2467,7 +2721,7 @@ type UpdateContentRequest struct {
 
 func (x *UpdateContentRequest) Reset() {
 	*x = UpdateContentRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[23]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2479,7 +2733,7 @@ func (x *UpdateContentRequest) String() string {
 func (*UpdateContentRequest) ProtoMessage() {}
 
 func (x *UpdateContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[23]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2492,7 +2746,7 @@ func (x *UpdateContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateContentRequest.ProtoReflect.Descriptor instead.
 func (*UpdateContentRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{23}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *UpdateContentRequest) GetSessionId() string {
@@ -2627,7 +2881,7 @@ type UpdateContentResponse struct {
 
 func (x *UpdateContentResponse) Reset() {
 	*x = UpdateContentResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[24]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +2893,7 @@ func (x *UpdateContentResponse) String() string {
 func (*UpdateContentResponse) ProtoMessage() {}
 
 func (x *UpdateContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[24]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +2906,7 @@ func (x *UpdateContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateContentResponse.ProtoReflect.Descriptor instead.
 func (*UpdateContentResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{24}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *UpdateContentResponse) GetRevision() int64 {
@@ -2693,7 +2947,7 @@ type DeleteContentRequest struct {
 
 func (x *DeleteContentRequest) Reset() {
 	*x = DeleteContentRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[25]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2705,7 +2959,7 @@ func (x *DeleteContentRequest) String() string {
 func (*DeleteContentRequest) ProtoMessage() {}
 
 func (x *DeleteContentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[25]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2718,7 +2972,7 @@ func (x *DeleteContentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContentRequest.ProtoReflect.Descriptor instead.
 func (*DeleteContentRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{25}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeleteContentRequest) GetSessionId() string {
@@ -2764,7 +3018,7 @@ type DeleteContentResponse struct {
 
 func (x *DeleteContentResponse) Reset() {
 	*x = DeleteContentResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[26]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +3030,7 @@ func (x *DeleteContentResponse) String() string {
 func (*DeleteContentResponse) ProtoMessage() {}
 
 func (x *DeleteContentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[26]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +3043,7 @@ func (x *DeleteContentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteContentResponse.ProtoReflect.Descriptor instead.
 func (*DeleteContentResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{26}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeleteContentResponse) GetRevision() int64 {
@@ -2865,7 +3119,7 @@ type QueryRequest struct {
 
 func (x *QueryRequest) Reset() {
 	*x = QueryRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[27]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2877,7 +3131,7 @@ func (x *QueryRequest) String() string {
 func (*QueryRequest) ProtoMessage() {}
 
 func (x *QueryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[27]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2890,7 +3144,7 @@ func (x *QueryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryRequest.ProtoReflect.Descriptor instead.
 func (*QueryRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{27}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *QueryRequest) GetSessionId() string {
@@ -3000,7 +3254,7 @@ type QueryResponse struct {
 
 func (x *QueryResponse) Reset() {
 	*x = QueryResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[28]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +3266,7 @@ func (x *QueryResponse) String() string {
 func (*QueryResponse) ProtoMessage() {}
 
 func (x *QueryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[28]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +3279,7 @@ func (x *QueryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResponse.ProtoReflect.Descriptor instead.
 func (*QueryResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{28}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *QueryResponse) GetResults() []*QueryResult {
@@ -3099,7 +3353,7 @@ type QueryResult struct {
 
 func (x *QueryResult) Reset() {
 	*x = QueryResult{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[29]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3111,7 +3365,7 @@ func (x *QueryResult) String() string {
 func (*QueryResult) ProtoMessage() {}
 
 func (x *QueryResult) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[29]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3124,7 +3378,7 @@ func (x *QueryResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryResult.ProtoReflect.Descriptor instead.
 func (*QueryResult) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{29}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *QueryResult) GetScore() float64 {
@@ -3242,7 +3496,7 @@ type BlockItem struct {
 
 func (x *BlockItem) Reset() {
 	*x = BlockItem{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[30]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3254,7 +3508,7 @@ func (x *BlockItem) String() string {
 func (*BlockItem) ProtoMessage() {}
 
 func (x *BlockItem) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[30]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3267,7 +3521,7 @@ func (x *BlockItem) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockItem.ProtoReflect.Descriptor instead.
 func (*BlockItem) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{30}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *BlockItem) GetBlock() string {
@@ -3368,7 +3622,7 @@ type ScoreParts struct {
 
 func (x *ScoreParts) Reset() {
 	*x = ScoreParts{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[31]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3380,7 +3634,7 @@ func (x *ScoreParts) String() string {
 func (*ScoreParts) ProtoMessage() {}
 
 func (x *ScoreParts) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[31]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3393,7 +3647,7 @@ func (x *ScoreParts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ScoreParts.ProtoReflect.Descriptor instead.
 func (*ScoreParts) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{31}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ScoreParts) GetWords() float64 {
@@ -3498,7 +3752,7 @@ type UpdateContextRequest struct {
 
 func (x *UpdateContextRequest) Reset() {
 	*x = UpdateContextRequest{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[32]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3510,7 +3764,7 @@ func (x *UpdateContextRequest) String() string {
 func (*UpdateContextRequest) ProtoMessage() {}
 
 func (x *UpdateContextRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[32]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3523,7 +3777,7 @@ func (x *UpdateContextRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateContextRequest.ProtoReflect.Descriptor instead.
 func (*UpdateContextRequest) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{32}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *UpdateContextRequest) GetSessionId() string {
@@ -3583,7 +3837,7 @@ type UpdateContextResponse struct {
 
 func (x *UpdateContextResponse) Reset() {
 	*x = UpdateContextResponse{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[33]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3595,7 +3849,7 @@ func (x *UpdateContextResponse) String() string {
 func (*UpdateContextResponse) ProtoMessage() {}
 
 func (x *UpdateContextResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[33]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3608,7 +3862,7 @@ func (x *UpdateContextResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateContextResponse.ProtoReflect.Descriptor instead.
 func (*UpdateContextResponse) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{33}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *UpdateContextResponse) GetMessages() []*Message {
@@ -3683,7 +3937,7 @@ type Insertion struct {
 
 func (x *Insertion) Reset() {
 	*x = Insertion{}
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[34]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3695,7 +3949,7 @@ func (x *Insertion) String() string {
 func (*Insertion) ProtoMessage() {}
 
 func (x *Insertion) ProtoReflect() protoreflect.Message {
-	mi := &file_memoryd_v1_memory_service_proto_msgTypes[34]
+	mi := &file_memoryd_v1_memory_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3708,7 +3962,7 @@ func (x *Insertion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Insertion.ProtoReflect.Descriptor instead.
 func (*Insertion) Descriptor() ([]byte, []int) {
-	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{34}
+	return file_memoryd_v1_memory_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Insertion) GetIndex() int32 {
@@ -3765,7 +4019,24 @@ const file_memoryd_v1_memory_service_proto_rawDesc = "" +
 	"\topen_jobs\x18\a \x03(\v2\x13.memoryd.v1.OpenJobR\bopenJobs\x12\x1f\n" +
 	"\vcontent_ids\x18\b \x03(\tR\n" +
 	"contentIds\x12'\n" +
-	"\x05usage\x18\t \x01(\v2\x11.memoryd.v1.UsageR\x05usage\"b\n" +
+	"\x05usage\x18\t \x01(\v2\x11.memoryd.v1.UsageR\x05usage\"=\n" +
+	"\x0fPutBatchRequest\x12*\n" +
+	"\x04puts\x18\x01 \x03(\v2\x16.memoryd.v1.PutRequestR\x04puts\"F\n" +
+	"\x10PutBatchResponse\x122\n" +
+	"\boutcomes\x18\x01 \x03(\v2\x16.memoryd.v1.PutOutcomeR\boutcomes\"v\n" +
+	"\n" +
+	"PutOutcome\x12/\n" +
+	"\x05reply\x18\x01 \x01(\v2\x17.memoryd.v1.PutResponseH\x00R\x05reply\x12,\n" +
+	"\x05error\x18\x02 \x01(\v2\x14.memoryd.v1.PutErrorH\x00R\x05errorB\t\n" +
+	"\aoutcome\"\xcd\x01\n" +
+	"\bPutError\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\x05R\x04code\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x18\n" +
+	"\amessage\x18\x03 \x01(\tR\amessage\x12>\n" +
+	"\bmetadata\x18\x04 \x03(\v2\".memoryd.v1.PutError.MetadataEntryR\bmetadata\x1a;\n" +
+	"\rMetadataEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"b\n" +
 	"\aOpenJob\x12\x15\n" +
 	"\x06job_id\x18\x01 \x01(\tR\x05jobId\x12\x14\n" +
 	"\x05block\x18\x02 \x01(\tR\x05block\x12\x14\n" +
@@ -4104,9 +4375,10 @@ const file_memoryd_v1_memory_service_proto_rawDesc = "" +
 	"\x14RESET_SCOPE_MESSAGES\x10\x01\x12\x16\n" +
 	"\x12RESET_SCOPE_ACTIVE\x10\x02\x12\x18\n" +
 	"\x14RESET_SCOPE_ARCHIVED\x10\x03\x12\x1a\n" +
-	"\x16RESET_SCOPE_EVERYTHING\x10\x042\xc0\a\n" +
+	"\x16RESET_SCOPE_EVERYTHING\x10\x042\x87\b\n" +
 	"\rMemoryService\x126\n" +
-	"\x03Put\x12\x16.memoryd.v1.PutRequest\x1a\x17.memoryd.v1.PutResponse\x126\n" +
+	"\x03Put\x12\x16.memoryd.v1.PutRequest\x1a\x17.memoryd.v1.PutResponse\x12E\n" +
+	"\bPutBatch\x12\x1b.memoryd.v1.PutBatchRequest\x1a\x1c.memoryd.v1.PutBatchResponse\x126\n" +
 	"\x03Get\x12\x16.memoryd.v1.GetRequest\x1a\x17.memoryd.v1.GetResponse\x12?\n" +
 	"\x06GetAll\x12\x19.memoryd.v1.GetAllRequest\x1a\x1a.memoryd.v1.GetAllResponse\x12J\n" +
 	"\tStreamAll\x12\x1c.memoryd.v1.StreamAllRequest\x1a\x1d.memoryd.v1.StreamAllResponse0\x01\x126\n" +
@@ -4134,7 +4406,7 @@ func file_memoryd_v1_memory_service_proto_rawDescGZIP() []byte {
 }
 
 var file_memoryd_v1_memory_service_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
-var file_memoryd_v1_memory_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_memoryd_v1_memory_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_memoryd_v1_memory_service_proto_goTypes = []any{
 	(BlockOutcome)(0),             // 0: memoryd.v1.BlockOutcome
 	(LeftOutReason)(0),            // 1: memoryd.v1.LeftOutReason
@@ -4142,130 +4414,142 @@ var file_memoryd_v1_memory_service_proto_goTypes = []any{
 	(ResetScope)(0),               // 3: memoryd.v1.ResetScope
 	(*PutRequest)(nil),            // 4: memoryd.v1.PutRequest
 	(*PutResponse)(nil),           // 5: memoryd.v1.PutResponse
-	(*OpenJob)(nil),               // 6: memoryd.v1.OpenJob
-	(*GetRequest)(nil),            // 7: memoryd.v1.GetRequest
-	(*GetResponse)(nil),           // 8: memoryd.v1.GetResponse
-	(*ContextExplanation)(nil),    // 9: memoryd.v1.ContextExplanation
-	(*ExplainedBlock)(nil),        // 10: memoryd.v1.ExplainedBlock
-	(*LeftOutMessages)(nil),       // 11: memoryd.v1.LeftOutMessages
-	(*MissingBlock)(nil),          // 12: memoryd.v1.MissingBlock
-	(*GetAllRequest)(nil),         // 13: memoryd.v1.GetAllRequest
-	(*GetAllResponse)(nil),        // 14: memoryd.v1.GetAllResponse
-	(*StreamAllRequest)(nil),      // 15: memoryd.v1.StreamAllRequest
-	(*StreamAllResponse)(nil),     // 16: memoryd.v1.StreamAllResponse
-	(*SetRequest)(nil),            // 17: memoryd.v1.SetRequest
-	(*SetResponse)(nil),           // 18: memoryd.v1.SetResponse
-	(*ResetRequest)(nil),          // 19: memoryd.v1.ResetRequest
-	(*ResetResponse)(nil),         // 20: memoryd.v1.ResetResponse
-	(*UpdateMessageRequest)(nil),  // 21: memoryd.v1.UpdateMessageRequest
-	(*UpdateMessageResponse)(nil), // 22: memoryd.v1.UpdateMessageResponse
-	(*DeleteMessageRequest)(nil),  // 23: memoryd.v1.DeleteMessageRequest
-	(*DeleteMessageResponse)(nil), // 24: memoryd.v1.DeleteMessageResponse
-	(*GetContentRequest)(nil),     // 25: memoryd.v1.GetContentRequest
-	(*GetContentResponse)(nil),    // 26: memoryd.v1.GetContentResponse
-	(*UpdateContentRequest)(nil),  // 27: memoryd.v1.UpdateContentRequest
-	(*UpdateContentResponse)(nil), // 28: memoryd.v1.UpdateContentResponse
-	(*DeleteContentRequest)(nil),  // 29: memoryd.v1.DeleteContentRequest
-	(*DeleteContentResponse)(nil), // 30: memoryd.v1.DeleteContentResponse
-	(*QueryRequest)(nil),          // 31: memoryd.v1.QueryRequest
-	(*QueryResponse)(nil),         // 32: memoryd.v1.QueryResponse
-	(*QueryResult)(nil),           // 33: memoryd.v1.QueryResult
-	(*BlockItem)(nil),             // 34: memoryd.v1.BlockItem
-	(*ScoreParts)(nil),            // 35: memoryd.v1.ScoreParts
-	(*UpdateContextRequest)(nil),  // 36: memoryd.v1.UpdateContextRequest
-	(*UpdateContextResponse)(nil), // 37: memoryd.v1.UpdateContextResponse
-	(*Insertion)(nil),             // 38: memoryd.v1.Insertion
-	(*Message)(nil),               // 39: memoryd.v1.Message
-	(*Content)(nil),               // 40: memoryd.v1.Content
-	(*SessionConfig)(nil),         // 41: memoryd.v1.SessionConfig
-	(*durationpb.Duration)(nil),   // 42: google.protobuf.Duration
-	(*Usage)(nil),                 // 43: memoryd.v1.Usage
-	(MessageStatus)(0),            // 44: memoryd.v1.MessageStatus
-	(*Filter)(nil),                // 45: memoryd.v1.Filter
-	(*Part)(nil),                  // 46: memoryd.v1.Part
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
-	(*Media)(nil),                 // 48: memoryd.v1.Media
-	(*Fact)(nil),                  // 49: memoryd.v1.Fact
-	(*Entity)(nil),                // 50: memoryd.v1.Entity
+	(*PutBatchRequest)(nil),       // 6: memoryd.v1.PutBatchRequest
+	(*PutBatchResponse)(nil),      // 7: memoryd.v1.PutBatchResponse
+	(*PutOutcome)(nil),            // 8: memoryd.v1.PutOutcome
+	(*PutError)(nil),              // 9: memoryd.v1.PutError
+	(*OpenJob)(nil),               // 10: memoryd.v1.OpenJob
+	(*GetRequest)(nil),            // 11: memoryd.v1.GetRequest
+	(*GetResponse)(nil),           // 12: memoryd.v1.GetResponse
+	(*ContextExplanation)(nil),    // 13: memoryd.v1.ContextExplanation
+	(*ExplainedBlock)(nil),        // 14: memoryd.v1.ExplainedBlock
+	(*LeftOutMessages)(nil),       // 15: memoryd.v1.LeftOutMessages
+	(*MissingBlock)(nil),          // 16: memoryd.v1.MissingBlock
+	(*GetAllRequest)(nil),         // 17: memoryd.v1.GetAllRequest
+	(*GetAllResponse)(nil),        // 18: memoryd.v1.GetAllResponse
+	(*StreamAllRequest)(nil),      // 19: memoryd.v1.StreamAllRequest
+	(*StreamAllResponse)(nil),     // 20: memoryd.v1.StreamAllResponse
+	(*SetRequest)(nil),            // 21: memoryd.v1.SetRequest
+	(*SetResponse)(nil),           // 22: memoryd.v1.SetResponse
+	(*ResetRequest)(nil),          // 23: memoryd.v1.ResetRequest
+	(*ResetResponse)(nil),         // 24: memoryd.v1.ResetResponse
+	(*UpdateMessageRequest)(nil),  // 25: memoryd.v1.UpdateMessageRequest
+	(*UpdateMessageResponse)(nil), // 26: memoryd.v1.UpdateMessageResponse
+	(*DeleteMessageRequest)(nil),  // 27: memoryd.v1.DeleteMessageRequest
+	(*DeleteMessageResponse)(nil), // 28: memoryd.v1.DeleteMessageResponse
+	(*GetContentRequest)(nil),     // 29: memoryd.v1.GetContentRequest
+	(*GetContentResponse)(nil),    // 30: memoryd.v1.GetContentResponse
+	(*UpdateContentRequest)(nil),  // 31: memoryd.v1.UpdateContentRequest
+	(*UpdateContentResponse)(nil), // 32: memoryd.v1.UpdateContentResponse
+	(*DeleteContentRequest)(nil),  // 33: memoryd.v1.DeleteContentRequest
+	(*DeleteContentResponse)(nil), // 34: memoryd.v1.DeleteContentResponse
+	(*QueryRequest)(nil),          // 35: memoryd.v1.QueryRequest
+	(*QueryResponse)(nil),         // 36: memoryd.v1.QueryResponse
+	(*QueryResult)(nil),           // 37: memoryd.v1.QueryResult
+	(*BlockItem)(nil),             // 38: memoryd.v1.BlockItem
+	(*ScoreParts)(nil),            // 39: memoryd.v1.ScoreParts
+	(*UpdateContextRequest)(nil),  // 40: memoryd.v1.UpdateContextRequest
+	(*UpdateContextResponse)(nil), // 41: memoryd.v1.UpdateContextResponse
+	(*Insertion)(nil),             // 42: memoryd.v1.Insertion
+	nil,                           // 43: memoryd.v1.PutError.MetadataEntry
+	(*Message)(nil),               // 44: memoryd.v1.Message
+	(*Content)(nil),               // 45: memoryd.v1.Content
+	(*SessionConfig)(nil),         // 46: memoryd.v1.SessionConfig
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*Usage)(nil),                 // 48: memoryd.v1.Usage
+	(MessageStatus)(0),            // 49: memoryd.v1.MessageStatus
+	(*Filter)(nil),                // 50: memoryd.v1.Filter
+	(*Part)(nil),                  // 51: memoryd.v1.Part
+	(*timestamppb.Timestamp)(nil), // 52: google.protobuf.Timestamp
+	(*Media)(nil),                 // 53: memoryd.v1.Media
+	(*Fact)(nil),                  // 54: memoryd.v1.Fact
+	(*Entity)(nil),                // 55: memoryd.v1.Entity
 }
 var file_memoryd_v1_memory_service_proto_depIdxs = []int32{
-	39, // 0: memoryd.v1.PutRequest.messages:type_name -> memoryd.v1.Message
-	40, // 1: memoryd.v1.PutRequest.contents:type_name -> memoryd.v1.Content
-	41, // 2: memoryd.v1.PutRequest.config:type_name -> memoryd.v1.SessionConfig
-	42, // 3: memoryd.v1.PutRequest.wait:type_name -> google.protobuf.Duration
-	6,  // 4: memoryd.v1.PutResponse.open_jobs:type_name -> memoryd.v1.OpenJob
-	43, // 5: memoryd.v1.PutResponse.usage:type_name -> memoryd.v1.Usage
-	39, // 6: memoryd.v1.GetResponse.messages:type_name -> memoryd.v1.Message
-	12, // 7: memoryd.v1.GetResponse.missing_blocks:type_name -> memoryd.v1.MissingBlock
-	43, // 8: memoryd.v1.GetResponse.usage:type_name -> memoryd.v1.Usage
-	9,  // 9: memoryd.v1.GetResponse.explanation:type_name -> memoryd.v1.ContextExplanation
-	10, // 10: memoryd.v1.ContextExplanation.blocks:type_name -> memoryd.v1.ExplainedBlock
-	11, // 11: memoryd.v1.ContextExplanation.left_out:type_name -> memoryd.v1.LeftOutMessages
-	0,  // 12: memoryd.v1.ExplainedBlock.outcome:type_name -> memoryd.v1.BlockOutcome
-	1,  // 13: memoryd.v1.LeftOutMessages.reason:type_name -> memoryd.v1.LeftOutReason
-	44, // 14: memoryd.v1.GetAllRequest.status:type_name -> memoryd.v1.MessageStatus
-	45, // 15: memoryd.v1.GetAllRequest.filter:type_name -> memoryd.v1.Filter
-	2,  // 16: memoryd.v1.GetAllRequest.order:type_name -> memoryd.v1.MessageOrder
-	39, // 17: memoryd.v1.GetAllResponse.messages:type_name -> memoryd.v1.Message
-	40, // 18: memoryd.v1.GetAllResponse.contents:type_name -> memoryd.v1.Content
-	45, // 19: memoryd.v1.StreamAllRequest.filter:type_name -> memoryd.v1.Filter
-	2,  // 20: memoryd.v1.StreamAllRequest.order:type_name -> memoryd.v1.MessageOrder
-	39, // 21: memoryd.v1.StreamAllResponse.messages:type_name -> memoryd.v1.Message
-	40, // 22: memoryd.v1.StreamAllResponse.contents:type_name -> memoryd.v1.Content
-	39, // 23: memoryd.v1.SetRequest.messages:type_name -> memoryd.v1.Message
-	40, // 24: memoryd.v1.SetRequest.contents:type_name -> memoryd.v1.Content
-	3,  // 25: memoryd.v1.ResetRequest.scope:type_name -> memoryd.v1.ResetScope
-	46, // 26: memoryd.v1.UpdateMessageRequest.parts:type_name -> memoryd.v1.Part
-	47, // 27: memoryd.v1.UpdateMessageRequest.expire_time:type_name -> google.protobuf.Timestamp
-	40, // 28: memoryd.v1.GetContentResponse.content:type_name -> memoryd.v1.Content
-	48, // 29: memoryd.v1.UpdateContentRequest.image:type_name -> memoryd.v1.Media
-	45, // 30: memoryd.v1.QueryRequest.filter:type_name -> memoryd.v1.Filter
-	33, // 31: memoryd.v1.QueryResponse.results:type_name -> memoryd.v1.QueryResult
-	12, // 32: memoryd.v1.QueryResponse.missing_blocks:type_name -> memoryd.v1.MissingBlock
-	43, // 33: memoryd.v1.QueryResponse.usage:type_name -> memoryd.v1.Usage
-	39, // 34: memoryd.v1.QueryResult.message:type_name -> memoryd.v1.Message
-	40, // 35: memoryd.v1.QueryResult.content:type_name -> memoryd.v1.Content
-	34, // 36: memoryd.v1.QueryResult.block_item:type_name -> memoryd.v1.BlockItem
-	39, // 37: memoryd.v1.QueryResult.neighbours:type_name -> memoryd.v1.Message
-	35, // 38: memoryd.v1.QueryResult.parts_of_score:type_name -> memoryd.v1.ScoreParts
-	49, // 39: memoryd.v1.BlockItem.fact:type_name -> memoryd.v1.Fact
-	50, // 40: memoryd.v1.BlockItem.entity:type_name -> memoryd.v1.Entity
-	39, // 41: memoryd.v1.UpdateContextRequest.messages:type_name -> memoryd.v1.Message
-	39, // 42: memoryd.v1.UpdateContextResponse.messages:type_name -> memoryd.v1.Message
-	38, // 43: memoryd.v1.UpdateContextResponse.insertions:type_name -> memoryd.v1.Insertion
-	33, // 44: memoryd.v1.UpdateContextResponse.results:type_name -> memoryd.v1.QueryResult
-	39, // 45: memoryd.v1.Insertion.message:type_name -> memoryd.v1.Message
-	4,  // 46: memoryd.v1.MemoryService.Put:input_type -> memoryd.v1.PutRequest
-	7,  // 47: memoryd.v1.MemoryService.Get:input_type -> memoryd.v1.GetRequest
-	13, // 48: memoryd.v1.MemoryService.GetAll:input_type -> memoryd.v1.GetAllRequest
-	15, // 49: memoryd.v1.MemoryService.StreamAll:input_type -> memoryd.v1.StreamAllRequest
-	17, // 50: memoryd.v1.MemoryService.Set:input_type -> memoryd.v1.SetRequest
-	19, // 51: memoryd.v1.MemoryService.Reset:input_type -> memoryd.v1.ResetRequest
-	21, // 52: memoryd.v1.MemoryService.UpdateMessage:input_type -> memoryd.v1.UpdateMessageRequest
-	23, // 53: memoryd.v1.MemoryService.DeleteMessage:input_type -> memoryd.v1.DeleteMessageRequest
-	25, // 54: memoryd.v1.MemoryService.GetContent:input_type -> memoryd.v1.GetContentRequest
-	27, // 55: memoryd.v1.MemoryService.UpdateContent:input_type -> memoryd.v1.UpdateContentRequest
-	29, // 56: memoryd.v1.MemoryService.DeleteContent:input_type -> memoryd.v1.DeleteContentRequest
-	31, // 57: memoryd.v1.MemoryService.Query:input_type -> memoryd.v1.QueryRequest
-	36, // 58: memoryd.v1.MemoryService.UpdateContext:input_type -> memoryd.v1.UpdateContextRequest
-	5,  // 59: memoryd.v1.MemoryService.Put:output_type -> memoryd.v1.PutResponse
-	8,  // 60: memoryd.v1.MemoryService.Get:output_type -> memoryd.v1.GetResponse
-	14, // 61: memoryd.v1.MemoryService.GetAll:output_type -> memoryd.v1.GetAllResponse
-	16, // 62: memoryd.v1.MemoryService.StreamAll:output_type -> memoryd.v1.StreamAllResponse
-	18, // 63: memoryd.v1.MemoryService.Set:output_type -> memoryd.v1.SetResponse
-	20, // 64: memoryd.v1.MemoryService.Reset:output_type -> memoryd.v1.ResetResponse
-	22, // 65: memoryd.v1.MemoryService.UpdateMessage:output_type -> memoryd.v1.UpdateMessageResponse
-	24, // 66: memoryd.v1.MemoryService.DeleteMessage:output_type -> memoryd.v1.DeleteMessageResponse
-	26, // 67: memoryd.v1.MemoryService.GetContent:output_type -> memoryd.v1.GetContentResponse
-	28, // 68: memoryd.v1.MemoryService.UpdateContent:output_type -> memoryd.v1.UpdateContentResponse
-	30, // 69: memoryd.v1.MemoryService.DeleteContent:output_type -> memoryd.v1.DeleteContentResponse
-	32, // 70: memoryd.v1.MemoryService.Query:output_type -> memoryd.v1.QueryResponse
-	37, // 71: memoryd.v1.MemoryService.UpdateContext:output_type -> memoryd.v1.UpdateContextResponse
-	59, // [59:72] is the sub-list for method output_type
-	46, // [46:59] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	44, // 0: memoryd.v1.PutRequest.messages:type_name -> memoryd.v1.Message
+	45, // 1: memoryd.v1.PutRequest.contents:type_name -> memoryd.v1.Content
+	46, // 2: memoryd.v1.PutRequest.config:type_name -> memoryd.v1.SessionConfig
+	47, // 3: memoryd.v1.PutRequest.wait:type_name -> google.protobuf.Duration
+	10, // 4: memoryd.v1.PutResponse.open_jobs:type_name -> memoryd.v1.OpenJob
+	48, // 5: memoryd.v1.PutResponse.usage:type_name -> memoryd.v1.Usage
+	4,  // 6: memoryd.v1.PutBatchRequest.puts:type_name -> memoryd.v1.PutRequest
+	8,  // 7: memoryd.v1.PutBatchResponse.outcomes:type_name -> memoryd.v1.PutOutcome
+	5,  // 8: memoryd.v1.PutOutcome.reply:type_name -> memoryd.v1.PutResponse
+	9,  // 9: memoryd.v1.PutOutcome.error:type_name -> memoryd.v1.PutError
+	43, // 10: memoryd.v1.PutError.metadata:type_name -> memoryd.v1.PutError.MetadataEntry
+	44, // 11: memoryd.v1.GetResponse.messages:type_name -> memoryd.v1.Message
+	16, // 12: memoryd.v1.GetResponse.missing_blocks:type_name -> memoryd.v1.MissingBlock
+	48, // 13: memoryd.v1.GetResponse.usage:type_name -> memoryd.v1.Usage
+	13, // 14: memoryd.v1.GetResponse.explanation:type_name -> memoryd.v1.ContextExplanation
+	14, // 15: memoryd.v1.ContextExplanation.blocks:type_name -> memoryd.v1.ExplainedBlock
+	15, // 16: memoryd.v1.ContextExplanation.left_out:type_name -> memoryd.v1.LeftOutMessages
+	0,  // 17: memoryd.v1.ExplainedBlock.outcome:type_name -> memoryd.v1.BlockOutcome
+	1,  // 18: memoryd.v1.LeftOutMessages.reason:type_name -> memoryd.v1.LeftOutReason
+	49, // 19: memoryd.v1.GetAllRequest.status:type_name -> memoryd.v1.MessageStatus
+	50, // 20: memoryd.v1.GetAllRequest.filter:type_name -> memoryd.v1.Filter
+	2,  // 21: memoryd.v1.GetAllRequest.order:type_name -> memoryd.v1.MessageOrder
+	44, // 22: memoryd.v1.GetAllResponse.messages:type_name -> memoryd.v1.Message
+	45, // 23: memoryd.v1.GetAllResponse.contents:type_name -> memoryd.v1.Content
+	50, // 24: memoryd.v1.StreamAllRequest.filter:type_name -> memoryd.v1.Filter
+	2,  // 25: memoryd.v1.StreamAllRequest.order:type_name -> memoryd.v1.MessageOrder
+	44, // 26: memoryd.v1.StreamAllResponse.messages:type_name -> memoryd.v1.Message
+	45, // 27: memoryd.v1.StreamAllResponse.contents:type_name -> memoryd.v1.Content
+	44, // 28: memoryd.v1.SetRequest.messages:type_name -> memoryd.v1.Message
+	45, // 29: memoryd.v1.SetRequest.contents:type_name -> memoryd.v1.Content
+	3,  // 30: memoryd.v1.ResetRequest.scope:type_name -> memoryd.v1.ResetScope
+	51, // 31: memoryd.v1.UpdateMessageRequest.parts:type_name -> memoryd.v1.Part
+	52, // 32: memoryd.v1.UpdateMessageRequest.expire_time:type_name -> google.protobuf.Timestamp
+	45, // 33: memoryd.v1.GetContentResponse.content:type_name -> memoryd.v1.Content
+	53, // 34: memoryd.v1.UpdateContentRequest.image:type_name -> memoryd.v1.Media
+	50, // 35: memoryd.v1.QueryRequest.filter:type_name -> memoryd.v1.Filter
+	37, // 36: memoryd.v1.QueryResponse.results:type_name -> memoryd.v1.QueryResult
+	16, // 37: memoryd.v1.QueryResponse.missing_blocks:type_name -> memoryd.v1.MissingBlock
+	48, // 38: memoryd.v1.QueryResponse.usage:type_name -> memoryd.v1.Usage
+	44, // 39: memoryd.v1.QueryResult.message:type_name -> memoryd.v1.Message
+	45, // 40: memoryd.v1.QueryResult.content:type_name -> memoryd.v1.Content
+	38, // 41: memoryd.v1.QueryResult.block_item:type_name -> memoryd.v1.BlockItem
+	44, // 42: memoryd.v1.QueryResult.neighbours:type_name -> memoryd.v1.Message
+	39, // 43: memoryd.v1.QueryResult.parts_of_score:type_name -> memoryd.v1.ScoreParts
+	54, // 44: memoryd.v1.BlockItem.fact:type_name -> memoryd.v1.Fact
+	55, // 45: memoryd.v1.BlockItem.entity:type_name -> memoryd.v1.Entity
+	44, // 46: memoryd.v1.UpdateContextRequest.messages:type_name -> memoryd.v1.Message
+	44, // 47: memoryd.v1.UpdateContextResponse.messages:type_name -> memoryd.v1.Message
+	42, // 48: memoryd.v1.UpdateContextResponse.insertions:type_name -> memoryd.v1.Insertion
+	37, // 49: memoryd.v1.UpdateContextResponse.results:type_name -> memoryd.v1.QueryResult
+	44, // 50: memoryd.v1.Insertion.message:type_name -> memoryd.v1.Message
+	4,  // 51: memoryd.v1.MemoryService.Put:input_type -> memoryd.v1.PutRequest
+	6,  // 52: memoryd.v1.MemoryService.PutBatch:input_type -> memoryd.v1.PutBatchRequest
+	11, // 53: memoryd.v1.MemoryService.Get:input_type -> memoryd.v1.GetRequest
+	17, // 54: memoryd.v1.MemoryService.GetAll:input_type -> memoryd.v1.GetAllRequest
+	19, // 55: memoryd.v1.MemoryService.StreamAll:input_type -> memoryd.v1.StreamAllRequest
+	21, // 56: memoryd.v1.MemoryService.Set:input_type -> memoryd.v1.SetRequest
+	23, // 57: memoryd.v1.MemoryService.Reset:input_type -> memoryd.v1.ResetRequest
+	25, // 58: memoryd.v1.MemoryService.UpdateMessage:input_type -> memoryd.v1.UpdateMessageRequest
+	27, // 59: memoryd.v1.MemoryService.DeleteMessage:input_type -> memoryd.v1.DeleteMessageRequest
+	29, // 60: memoryd.v1.MemoryService.GetContent:input_type -> memoryd.v1.GetContentRequest
+	31, // 61: memoryd.v1.MemoryService.UpdateContent:input_type -> memoryd.v1.UpdateContentRequest
+	33, // 62: memoryd.v1.MemoryService.DeleteContent:input_type -> memoryd.v1.DeleteContentRequest
+	35, // 63: memoryd.v1.MemoryService.Query:input_type -> memoryd.v1.QueryRequest
+	40, // 64: memoryd.v1.MemoryService.UpdateContext:input_type -> memoryd.v1.UpdateContextRequest
+	5,  // 65: memoryd.v1.MemoryService.Put:output_type -> memoryd.v1.PutResponse
+	7,  // 66: memoryd.v1.MemoryService.PutBatch:output_type -> memoryd.v1.PutBatchResponse
+	12, // 67: memoryd.v1.MemoryService.Get:output_type -> memoryd.v1.GetResponse
+	18, // 68: memoryd.v1.MemoryService.GetAll:output_type -> memoryd.v1.GetAllResponse
+	20, // 69: memoryd.v1.MemoryService.StreamAll:output_type -> memoryd.v1.StreamAllResponse
+	22, // 70: memoryd.v1.MemoryService.Set:output_type -> memoryd.v1.SetResponse
+	24, // 71: memoryd.v1.MemoryService.Reset:output_type -> memoryd.v1.ResetResponse
+	26, // 72: memoryd.v1.MemoryService.UpdateMessage:output_type -> memoryd.v1.UpdateMessageResponse
+	28, // 73: memoryd.v1.MemoryService.DeleteMessage:output_type -> memoryd.v1.DeleteMessageResponse
+	30, // 74: memoryd.v1.MemoryService.GetContent:output_type -> memoryd.v1.GetContentResponse
+	32, // 75: memoryd.v1.MemoryService.UpdateContent:output_type -> memoryd.v1.UpdateContentResponse
+	34, // 76: memoryd.v1.MemoryService.DeleteContent:output_type -> memoryd.v1.DeleteContentResponse
+	36, // 77: memoryd.v1.MemoryService.Query:output_type -> memoryd.v1.QueryResponse
+	41, // 78: memoryd.v1.MemoryService.UpdateContext:output_type -> memoryd.v1.UpdateContextResponse
+	65, // [65:79] is the sub-list for method output_type
+	51, // [51:65] is the sub-list for method input_type
+	51, // [51:51] is the sub-list for extension type_name
+	51, // [51:51] is the sub-list for extension extendee
+	0,  // [0:51] is the sub-list for field type_name
 }
 
 func init() { file_memoryd_v1_memory_service_proto_init() }
@@ -4277,38 +4561,42 @@ func file_memoryd_v1_memory_service_proto_init() {
 	file_memoryd_v1_filter_proto_init()
 	file_memoryd_v1_memory_proto_init()
 	file_memoryd_v1_memory_service_proto_msgTypes[0].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[3].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[10].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[13].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[15].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[4].OneofWrappers = []any{
+		(*PutOutcome_Reply)(nil),
+		(*PutOutcome_Error)(nil),
+	}
+	file_memoryd_v1_memory_service_proto_msgTypes[7].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[14].OneofWrappers = []any{}
 	file_memoryd_v1_memory_service_proto_msgTypes[17].OneofWrappers = []any{}
 	file_memoryd_v1_memory_service_proto_msgTypes[19].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[23].OneofWrappers = []any{
+	file_memoryd_v1_memory_service_proto_msgTypes[21].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[23].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[27].OneofWrappers = []any{
 		(*UpdateContentRequest_Text)(nil),
 		(*UpdateContentRequest_BytesValue)(nil),
 		(*UpdateContentRequest_Json)(nil),
 		(*UpdateContentRequest_Image)(nil),
 	}
-	file_memoryd_v1_memory_service_proto_msgTypes[25].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[27].OneofWrappers = []any{}
-	file_memoryd_v1_memory_service_proto_msgTypes[29].OneofWrappers = []any{
+	file_memoryd_v1_memory_service_proto_msgTypes[29].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[33].OneofWrappers = []any{
 		(*QueryResult_Message)(nil),
 		(*QueryResult_Content)(nil),
 		(*QueryResult_BlockItem)(nil),
 	}
-	file_memoryd_v1_memory_service_proto_msgTypes[30].OneofWrappers = []any{
+	file_memoryd_v1_memory_service_proto_msgTypes[34].OneofWrappers = []any{
 		(*BlockItem_Fact)(nil),
 		(*BlockItem_Entity)(nil),
 		(*BlockItem_Text)(nil),
 	}
-	file_memoryd_v1_memory_service_proto_msgTypes[31].OneofWrappers = []any{}
+	file_memoryd_v1_memory_service_proto_msgTypes[35].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_memoryd_v1_memory_service_proto_rawDesc), len(file_memoryd_v1_memory_service_proto_rawDesc)),
 			NumEnums:      4,
-			NumMessages:   35,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -83,6 +83,7 @@ const _ = grpc.SupportPackageIsVersion9
 
 const (
 	MemoryService_Put_FullMethodName           = "/memoryd.v1.MemoryService/Put"
+	MemoryService_PutBatch_FullMethodName      = "/memoryd.v1.MemoryService/PutBatch"
 	MemoryService_Get_FullMethodName           = "/memoryd.v1.MemoryService/Get"
 	MemoryService_GetAll_FullMethodName        = "/memoryd.v1.MemoryService/GetAll"
 	MemoryService_StreamAll_FullMethodName     = "/memoryd.v1.MemoryService/StreamAll"
@@ -121,6 +122,13 @@ type MemoryServiceClient interface {
 	//   - FAILED_PRECONDITION `ACTIVE_BYTES`: the stored active messages exceed active_mib already.
 	//     In the same profiles and policy only.
 	Put(ctx context.Context, in *PutRequest, opts ...grpc.CallOption) (*PutResponse, error)
+	// Does many Puts in one call. Each is a Put of its own, with its own outcome: the call is OK even
+	// if every Put fails. Puts of one session take effect in the order of the request. Those of
+	// different sessions have no order, and nothing is atomic over them.
+	//
+	// The call counts as one call under way. Towards the rate of calls each Put counts. The wait for
+	// jobs ends for each Put by itself, and the reply comes when all have ended.
+	PutBatch(ctx context.Context, in *PutBatchRequest, opts ...grpc.CallOption) (*PutBatchResponse, error)
 	// Returns the context for the next model call: short-term memory and the text of the blocks. An
 	// unknown session gives an empty reply, and is not created.
 	//
@@ -307,6 +315,16 @@ func (c *memoryServiceClient) Put(ctx context.Context, in *PutRequest, opts ...g
 	return out, nil
 }
 
+func (c *memoryServiceClient) PutBatch(ctx context.Context, in *PutBatchRequest, opts ...grpc.CallOption) (*PutBatchResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PutBatchResponse)
+	err := c.cc.Invoke(ctx, MemoryService_PutBatch_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *memoryServiceClient) Get(ctx context.Context, in *GetRequest, opts ...grpc.CallOption) (*GetResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetResponse)
@@ -460,6 +478,13 @@ type MemoryServiceServer interface {
 	//   - FAILED_PRECONDITION `ACTIVE_BYTES`: the stored active messages exceed active_mib already.
 	//     In the same profiles and policy only.
 	Put(context.Context, *PutRequest) (*PutResponse, error)
+	// Does many Puts in one call. Each is a Put of its own, with its own outcome: the call is OK even
+	// if every Put fails. Puts of one session take effect in the order of the request. Those of
+	// different sessions have no order, and nothing is atomic over them.
+	//
+	// The call counts as one call under way. Towards the rate of calls each Put counts. The wait for
+	// jobs ends for each Put by itself, and the reply comes when all have ended.
+	PutBatch(context.Context, *PutBatchRequest) (*PutBatchResponse, error)
 	// Returns the context for the next model call: short-term memory and the text of the blocks. An
 	// unknown session gives an empty reply, and is not created.
 	//
@@ -639,6 +664,9 @@ type UnimplementedMemoryServiceServer struct{}
 func (UnimplementedMemoryServiceServer) Put(context.Context, *PutRequest) (*PutResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Put not implemented")
 }
+func (UnimplementedMemoryServiceServer) PutBatch(context.Context, *PutBatchRequest) (*PutBatchResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method PutBatch not implemented")
+}
 func (UnimplementedMemoryServiceServer) Get(context.Context, *GetRequest) (*GetResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Get not implemented")
 }
@@ -710,6 +738,24 @@ func _MemoryService_Put_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(MemoryServiceServer).Put(ctx, req.(*PutRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _MemoryService_PutBatch_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PutBatchRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(MemoryServiceServer).PutBatch(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: MemoryService_PutBatch_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(MemoryServiceServer).PutBatch(ctx, req.(*PutBatchRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -933,6 +979,10 @@ var MemoryService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Put",
 			Handler:    _MemoryService_Put_Handler,
+		},
+		{
+			MethodName: "PutBatch",
+			Handler:    _MemoryService_PutBatch_Handler,
 		},
 		{
 			MethodName: "Get",
