@@ -313,6 +313,36 @@ func TestABatchThatWritesHasARequestID(t *testing.T) {
 	}
 }
 
+func TestEachPutOfABatchHasARequestID(t *testing.T) {
+	server := &fakeServer{}
+	client := clientOf(t, server)
+	mine := "mine"
+	puts := []*memorydpb.PutRequest{{SessionId: "a"}, {SessionId: "b", RequestId: &mine}}
+	if _, err := client.PutBatch(t.Context(), puts...); err != nil {
+		t.Fatal(err)
+	}
+	sent := server.asked[0].(*memorydpb.PutBatchRequest).GetPuts()
+	if sent[0].GetRequestId() == "" || sent[1].GetRequestId() != "mine" || puts[0].RequestId != nil {
+		t.Errorf("request ids: %v", sent)
+	}
+}
+
+func TestAPutOfABatchFailsAsOneAlone(t *testing.T) {
+	if err := memoryd.PutOutcomeError(&memorydpb.PutOutcome{}); err != nil {
+		t.Error(err)
+	}
+	err := memoryd.PutOutcomeError(&memorydpb.PutOutcome{Outcome: &memorydpb.PutOutcome_Error{
+		Error: &memorydpb.PutError{Code: 8, Reason: "TENANT_RATE", Message: "too many",
+			Metadata: map[string]string{"retry_after_ms": "20", "field": "puts[0].messages"}}}})
+	var found *memoryd.Error
+	if !errors.As(err, &found) || found.RetryAfter != 20*time.Millisecond || found.Field != "puts[0].messages" {
+		t.Errorf("got %#v", err)
+	}
+	if !errors.Is(err, memoryd.Reason("TENANT_RATE")) || status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestWithoutRetriesNothingIsRepeated(t *testing.T) {
 	server := &fakeServer{put: func(*memorydpb.PutRequest) (*memorydpb.PutResponse, error) {
 		return nil, status.Error(codes.Unavailable, "reset")

@@ -94,15 +94,10 @@ func errorOf(ctx context.Context, err error) *Error {
 	for _, detail := range found.Details() {
 		switch detail := detail.(type) {
 		case *errdetails.ErrorInfo:
-			made.Reason = Reason(detail.GetReason())
-			made.Details = detail.GetMetadata()
-			made.Field = made.Details["field"]
+			made.explain(detail.GetReason(), detail.GetMetadata())
 		case *errdetails.RetryInfo:
 			made.RetryAfter = detail.GetRetryDelay().AsDuration()
 		}
-	}
-	if told, err := strconv.ParseInt(made.Details["retry_after_ms"], 10, 64); err == nil {
-		made.RetryAfter = time.Duration(told) * time.Millisecond
 	}
 	switch {
 	case made.Reason != "":
@@ -112,6 +107,14 @@ func errorOf(ctx context.Context, err error) *Error {
 		made.cause = context.Canceled
 	}
 	return made
+}
+
+// explain takes what the server says beside the message.
+func (e *Error) explain(reason string, details map[string]string) {
+	e.Reason, e.Details, e.Field = Reason(reason), details, details["field"]
+	if told, err := strconv.ParseInt(details["retry_after_ms"], 10, 64); err == nil {
+		e.RetryAfter = time.Duration(told) * time.Millisecond
+	}
 }
 
 // asError returns the *Error that err is or wraps; nil: none.

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/memoryd/memoryd/clients/go/memorydpb"
@@ -20,9 +21,45 @@ func (s *Session) Put(
 		option.put(request)
 	}
 	once(&request.RequestId)
-	wait := min(max(0, request.GetWait().AsDuration()), longestWait)
 	return invoke[memorydpb.PutResponse](ctx, s.client, request,
-		call{method: memorydpb.MemoryService_Put_FullMethodName, wait: wait})
+		call{method: memorydpb.MemoryService_Put_FullMethodName, wait: waitOf(request)})
+}
+
+// waitOf returns how long the server may wait for the jobs of a Put.
+func waitOf(put *memorydpb.PutRequest) time.Duration {
+	return min(max(0, put.GetWait().AsDuration()), longestWait)
+}
+
+// PutBatch makes up to 1,000 Puts in one call, and returns the outcome of each, in their order.
+// [PutOutcomeError] is the error of one that failed; it is not repeated. Puts of one session take
+// effect in their order. Each gets a request id of its own, if it has none.
+func (c *Client) PutBatch(
+	ctx context.Context, puts ...*memorydpb.PutRequest,
+) ([]*memorydpb.PutOutcome, error) {
+	request := &memorydpb.PutBatchRequest{}
+	wait := time.Duration(0)
+	for _, put := range puts {
+		if put.RequestId == nil {
+			put = proto.CloneOf(put)
+			once(&put.RequestId)
+		}
+		wait = max(wait, waitOf(put))
+		request.Puts = append(request.Puts, put)
+	}
+	reply, err := invoke[memorydpb.PutBatchResponse](ctx, c, request,
+		call{method: memorydpb.MemoryService_PutBatch_FullMethodName, wait: wait})
+	return reply.GetOutcomes(), err
+}
+
+// PutOutcomeError returns the error of a Put of a batch that failed, or nil.
+func PutOutcomeError(outcome *memorydpb.PutOutcome) error {
+	found := outcome.GetError()
+	if found == nil {
+		return nil
+	}
+	made := &Error{Code: codes.Code(uint32(found.GetCode())), Message: found.GetMessage()}
+	made.explain(found.GetReason(), found.GetMetadata())
+	return made
 }
 
 // Say puts one message with a text. Role is `user`, `assistant` or any other.

@@ -96,6 +96,11 @@ func (s *fakeServer) ImportSession(
 	}
 }
 
+func (s *fakeServer) PutBatch(ctx context.Context, r *memorydpb.PutBatchRequest) (*memorydpb.PutBatchResponse, error) {
+	s.note(ctx, r)
+	return &memorydpb.PutBatchResponse{}, nil
+}
+
 func (s *fakeServer) BatchItems(ctx context.Context, r *memorydpb.BatchItemsRequest) (*memorydpb.BatchItemsResponse, error) {
 	s.note(ctx, r)
 	reply := &memorydpb.BatchItemsResponse{}

@@ -63,9 +63,9 @@ _CALL_KEYS = {"call", "request", "requests", "timeout", "cancel_after", "take", 
 # What a caller needs no deadline for.
 _STREAMS = ("StreamAll", "WatchSession", "ImportSession")
 # RPCs that change something under a request id.
-_CHANGES = ("Put", "Set", "Reset", "UpdateMessage", "DeleteMessage", "UpdateContent", "DeleteContent",
-            "CreateSession", "UpdateSession", "DeleteSession", "ForkSession", "AddFact", "UpdateFact",
-            "DeleteFact", "UndoBlockChange", "PutItem", "DeleteItem")
+_CHANGES = ("Put", "PutBatch", "Set", "Reset", "UpdateMessage", "DeleteMessage", "UpdateContent",
+            "DeleteContent", "CreateSession", "UpdateSession", "DeleteSession", "ForkSession",
+            "AddFact", "UpdateFact", "DeleteFact", "UndoBlockChange", "PutItem", "DeleteItem")
 
 
 class Wrong(Exception):

@@ -66,9 +66,10 @@ class Attempt:
 
     @property
     def request_ids(self) -> list[str]:
-        """Of the request, or of each batch in it."""
+        """Of the request, or of each part of a batch."""
         request = self.requests[0] if self.requests else {}
-        return [one.get("requestId", "") for one in request.get("batches", [request])]
+        parts = request.get("batches") or request.get("puts") or [request]
+        return [one.get("requestId", "") for one in parts]
 
 
 class _Refuses(Exception):

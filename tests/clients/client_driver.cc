@@ -238,6 +238,7 @@ const std::map<std::string, Method>& Methods() {
       {"UpdateFact", Made<v1::UpdateFactRequest>(&Client::UpdateFact)},
       {"DeleteFact", Made<v1::DeleteFactRequest>(&Client::DeleteFact)},
       {"UndoBlockChange", Made<v1::UndoBlockChangeRequest>(&Client::UndoBlockChange)},
+      {"PutBatch", Made<v1::PutBatchRequest>(&Client::PutBatch)},
       {"BatchItems", Made<v1::BatchItemsRequest>(&Client::BatchItems)},
       {"CopyNamespace", Made<v1::CopyNamespaceRequest>(&Client::CopyNamespace)},
       {"RetryJob", Made<v1::RetryJobRequest>(&Client::RetryJob)},

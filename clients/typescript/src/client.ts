@@ -38,6 +38,12 @@ export type PutOptions = Fields<typeof wire.PutRequestSchema, "sessionId" | "mes
   readonly waitMs?: number | undefined;
 };
 
+/** A Put of a batch: the session, its messages, and the options of Put. */
+export type BatchedPut = Omit<PutOptions, keyof CallOptions> & {
+  readonly sessionId: string;
+  readonly messages?: Iterable<AnyMessage> | undefined;
+};
+
 /** Options of an item that is stored: `mimeType`, `expectedVersion`, `lifetime`, `search`, `vector`. */
 export type PutItemOptions = Omit<Fields<typeof itemWire.ItemPutSchema, "key" | "value">, keyof CallOptions> &
   CallOptions & {
@@ -140,6 +146,20 @@ export class MemoryClient {
     const request = { ...identified(fields), sessionId, messages: stored(messages), wait: durationOf(waitMs) };
     const timeoutMs = call.timeoutMs ?? this.caller.timeoutMs + (waits ?? 0);
     return this.caller.unary(Memory.put, request, { ...call, timeoutMs });
+  }
+
+  /**
+   * Makes up to 1,000 Puts in one call, and returns the outcome of each, in their order. Puts of one session take effect
+   * in their order. `putReply` throws the error of one that failed, which is not repeated.
+   */
+  async putBatch(puts: Iterable<BatchedPut>, call: CallOptions = {}): Promise<wire.PutOutcome[]> {
+    let waits = 0;
+    const made = Array.from(puts, ({ waitMs, messages = [], ...fields }) => {
+      waits = Math.max(waits, Math.min(waitMs ?? 0, LONGEST_WAIT_MS));
+      return { ...identified(fields), messages: stored(messages), wait: durationOf(waitMs) };
+    });
+    const timeoutMs = call.timeoutMs ?? this.caller.timeoutMs + waits;
+    return (await this.caller.unary(Memory.putBatch, { puts: made }, { ...call, timeoutMs })).outcomes;
   }
 
   /** Returns the context for the next model call. `input` is the user's next message, by which blocks may choose. */

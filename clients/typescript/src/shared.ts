@@ -2,7 +2,7 @@
 
 export type { CallOptions, SharedOptions } from "./calls.js";
 export { MemoryClient } from "./client.js";
-export type { AnyMessage, Fields, ImportOptions, ImportNamespaceOptions, PutItemOptions, PutOptions } from "./client.js";
+export type { AnyMessage, BatchedPut, Fields, ImportOptions, ImportNamespaceOptions, PutItemOptions, PutOptions } from "./client.js";
 export { Context } from "./contexts.js";
 export type { UserContext } from "./contexts.js";
 export { MemorydError } from "./errors.js";
@@ -12,5 +12,6 @@ export type { AnthropicMessages, MessageFields, OpenAIMessage, ProviderMessage }
 export { hitText, hitTime } from "./hits.js";
 export { content, message } from "./messages.js";
 export { batchResults, itemValue } from "./items.js";
+export { putReply } from "./puts.js";
 export { conversationConfig, memoryConfig, sessionOf } from "./users.js";
 export type { ContextOptions, RecallOptions, RememberOptions } from "./users.js";

@@ -163,6 +163,13 @@ async function made(client: Client, command: Command, call: Call): Promise<unkno
       const { namespace, delete: deleted } = request(wire.DeleteItemRequestSchema);
       return client.deleteItem(namespace, deleted?.key ?? "", call);
     }
+    case "PutBatch": {
+      const outcomes = await client.putBatch(
+        request(wire.PutBatchRequestSchema).puts.map(({ sessionId, messages, requestId }) => ({ sessionId, messages, requestId })),
+        call,
+      );
+      return { outcomes: outcomes.map(jsonOf) };
+    }
     case "BatchItems": {
       const outcomes = await client.batchItems(request(wire.BatchItemsRequestSchema).batches, call);
       return { outcomes: outcomes.map(jsonOf) };

@@ -197,6 +197,10 @@ var methods = map[string]method{
 	"DeleteItem": parsed(func(ctx context.Context, c *memoryd.Client, r *memorydpb.DeleteItemRequest) (any, error) {
 		return c.Namespace(r.GetNamespace()...).Delete(ctx, r.GetDelete().GetKey())
 	}),
+	"PutBatch": parsed(func(ctx context.Context, c *memoryd.Client, r *memorydpb.PutBatchRequest) (any, error) {
+		outcomes, err := c.PutBatch(ctx, r.GetPuts()...)
+		return told(&memorydpb.PutBatchResponse{Outcomes: outcomes}, err)
+	}),
 	"BatchItems": parsed(func(ctx context.Context, c *memoryd.Client, r *memorydpb.BatchItemsRequest) (any, error) {
 		outcomes, err := c.Batch(ctx, r.GetBatches()...)
 		return told(&memorydpb.BatchItemsResponse{Outcomes: outcomes}, err)
