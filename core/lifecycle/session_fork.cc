@@ -115,7 +115,7 @@ absl::Status SessionFork::Plan() {
   {
     MutexLock lock(source_->mutex);
     base_ = source_->session;
-    base_.recent_requests.clear();
+    base_.recent_requests.Clear();
   }
   MEMORYD_RETURN_IF_ERROR(CheckSource());
   MEMORYD_ASSIGN_OR_RETURN(const std::int64_t end, EndOfCopy());

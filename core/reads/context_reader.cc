@@ -103,7 +103,7 @@ void ContextReader::ComposeContext(const std::shared_ptr<CachedSession>& session
     } else {
       request.session = session->session;
       // Kept by the cache alone.
-      request.session.recent_requests.clear();
+      request.session.recent_requests.Clear();
       if (request.session.row.has_timed_items) {
         if (question.explain) request.stored = std::make_shared<const Session>(request.session);
         HideExpired(request.session, options_.clock->NowUs());

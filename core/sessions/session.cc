@@ -134,9 +134,4 @@ std::size_t ByteSize(const BlockState& state) {
   return sizeof(BlockState) + 2 * state.name.size() + state.state.size() + read + 64;
 }
 
-std::size_t ByteSize(const RequestRecord& record) {
-  return sizeof(RequestRecord) + record.request_id.size() + record.fingerprint.size() +
-         record.reply.size();
-}
-
 }  // namespace memoryd

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <map>
 #include <memory>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/model/session_config.h"
+#include "core/sessions/recent_requests.h"
 #include "core/storage/store.h"
 
 namespace memoryd {
@@ -25,9 +25,7 @@ struct Session {
   MessagePtr opening;                           // At row.opening; null where there is none.
   std::deque<MessagePtr> active;                // From the watermark on, oldest first.
   std::map<std::string, std::shared_ptr<const BlockState>> blocks;  // By name.
-  // Replies to the latest requests with a request_id that this server committed, oldest first.
-  // What is not here may still be in the store.
-  std::list<RequestRecord> recent_requests;
+  RecentRequests recent_requests;
 
   // False where the active messages are more than may be held at once: `pinned`, `opening` and
   // `active` are empty then, whatever the row counts.
@@ -69,11 +67,8 @@ struct SessionCounts {
 SessionCounts CountsOf(const Session& session);
 SessionCounts CountsOf(const SessionRow& row, const std::vector<BlockState>& blocks);
 
-// Approximate memory that a cached record takes.
-std::size_t ByteSize(const RequestRecord& record);
+// Approximate memory that a cached state takes.
 std::size_t ByteSize(const BlockState& state);
-
-inline constexpr std::size_t kMaxRecentRequests = 32;
 
 }  // namespace memoryd
 

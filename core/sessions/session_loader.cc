@@ -155,9 +155,7 @@ void SessionLoader::EndLoad(const std::shared_ptr<CachedSession>& session, const
       if (loaded->row.generation == cached.row.generation) {
         loaded->recent_requests = std::move(cached.recent_requests);
       }
-      for (const RequestRecord& record : loaded->recent_requests) {
-        loaded->content_bytes += memoryd::ByteSize(record);
-      }
+      loaded->content_bytes += loaded->recent_requests.bytes();
       cached = std::move(*loaded);
       session->loaded = true;
     }

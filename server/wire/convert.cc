@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <google/protobuf/repeated_field.h>
-#include <openssl/sha.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +17,7 @@
 #include "absl/time/time.h"
 #include "core/base/error.h"
 #include "core/base/field_path.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 #include "core/lifecycle/session_import.h"
 #include "core/model/job.h"
@@ -425,10 +425,8 @@ std::string Fingerprint(std::string_view method, const google::protobuf::Message
   std::string bytes(method);
   bytes.push_back('\0');
   request.AppendToString(&bytes);
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  return digest;
+  const Sha256Digest digest = Sha256(bytes);
+  return {digest.begin(), digest.end()};
 }
 
 }  // namespace memoryd

@@ -1,7 +1,5 @@
 #include "server/wire/page_token.h"
 
-#include <openssl/sha.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/escaping.h"
 #include "core/base/error.h"
+#include "core/base/sha256.h"
 #include "core/base/status_macros.h"
 
 namespace memoryd {
@@ -24,9 +23,8 @@ constexpr char kVersion = 1;
 
 std::string Checksum(std::string_view scope, std::string_view body) {
   const std::string bytes = std::string(scope).append(1, '\0').append(body);
-  unsigned char digest[SHA256_DIGEST_LENGTH];
-  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
-  return std::string(reinterpret_cast<const char*>(digest), kChecksumBytes);
+  const Sha256Digest digest = Sha256(bytes);
+  return {digest.begin(), digest.begin() + kChecksumBytes};
 }
 
 std::string Seal(std::string_view scope, std::string_view body) {

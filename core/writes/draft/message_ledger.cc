@@ -276,10 +276,7 @@ void MessageLedger::ApplyEdits(Session& session) const {
 void MessageLedger::ApplyTo(Session& session) {
   if (base_removed_) {
     session.active.clear();
-    session.content_bytes = 0;
-    for (const RequestRecord& record : session.recent_requests) {
-      session.content_bytes += ByteSize(record);
-    }
+    session.content_bytes = session.recent_requests.bytes();
     for (const auto& [name, state] : session.blocks) session.content_bytes += ByteSize(*state);
   }
   const std::size_t from_base = std::min(dropped_, session.active.size());

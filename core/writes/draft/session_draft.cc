@@ -146,16 +146,13 @@ SessionDraft::Decision SessionDraft::Add(Write& write) {
     return Refused(SubjectNotGranted("session_id"));
   }
   if (!request.request_id.empty()) {
-    const auto known = [&request](const RequestRecord& record) {
-      return record.request_id == request.request_id;
-    };
-    if (std::any_of(requests_.begin(), requests_.end(), known)) {
+    if (std::any_of(requests_.begin(), requests_.end(), [&request](const RequestRecord& record) {
+          return record.request_id == request.request_id;
+        })) {
       // Its reply is not durable yet: look again after this commit.
       return Refused(absl::AbortedError("the same request is under way"));
     }
-    const auto found =
-        std::find_if(base_.recent_requests.begin(), base_.recent_requests.end(), known);
-    if (found != base_.recent_requests.end()) {
+    if (const RequestRecord* const found = base_.recent_requests.Find(request.request_id)) {
       auto reply = ReplyOf(*found, request.fingerprint);
       if (!reply.ok()) return {Kind::kReplay, reply.status()};
       return {Kind::kReplay, {}, *std::move(reply)};
@@ -335,20 +332,13 @@ SessionChange SessionDraft::TakeChange(const SessionKey& key) {
 void SessionDraft::ApplyTo(Session& session) {
   if (&session != &base_ || session.row.revision >= row_.revision) return;
   if (forget_requests_before_us_ > 0) {
-    for (const RequestRecord& record : session.recent_requests) {
-      session.content_bytes -= ByteSize(record);
-    }
-    session.recent_requests.clear();
+    session.content_bytes -= session.recent_requests.bytes();
+    session.recent_requests.Clear();
   }
   messages_.ApplyTo(session);
-  for (RequestRecord& record : requests_) {
-    session.content_bytes += ByteSize(record);
-    session.recent_requests.push_back(std::move(record));
-    if (session.recent_requests.size() > kMaxRecentRequests) {
-      session.content_bytes -= ByteSize(session.recent_requests.front());
-      session.recent_requests.pop_front();
-    }
-  }
+  session.content_bytes -= session.recent_requests.bytes();
+  for (RequestRecord& record : requests_) session.recent_requests.Add(std::move(record));
+  session.content_bytes += session.recent_requests.bytes();
   blocks_.ApplyTo(session);
   // A touch may have raised it meanwhile.
   if (row_.expire_us == base_expire_us_) row_.expire_us = session.row.expire_us;

@@ -167,9 +167,7 @@ class RandomHistoryTest : public ::testing::TestWithParam<unsigned> {
     for (std::size_t i = 0; i < session_.active.size(); ++i) {
       ExpectSame(session_.active[i], loaded->active[i]);
     }
-    std::size_t bytes = loaded->content_bytes;
-    for (const RequestRecord& record : session_.recent_requests) bytes += ByteSize(record);
-    EXPECT_EQ(session_.content_bytes, bytes);
+    EXPECT_EQ(session_.content_bytes, loaded->content_bytes + session_.recent_requests.bytes());
   }
 
   // Pinned messages, the one that opens the newest turn, and the newest one.

@@ -504,13 +504,12 @@ TEST_F(SessionDraftTest, ARequestRepeatedInOneDraftWaitsForTheFirst) {
 }
 
 TEST_F(SessionDraftTest, OnlyTheLatestRequestsAreKeptInMemory) {
-  for (std::size_t i = 0; i < kMaxRecentRequests + 5; ++i) {
+  for (std::size_t i = 0; i < RecentRequests::kMost + 5; ++i) {
     MustStore(WithRequestId(Put({{"user", "a"}}), std::to_string(i)));
   }
-  ASSERT_THAT(session_.recent_requests, SizeIs(kMaxRecentRequests));
-  EXPECT_EQ(session_.recent_requests.front().request_id, "5");
-  std::size_t bytes = 0;
-  for (const auto& record : session_.recent_requests) bytes += ByteSize(record);
+  EXPECT_EQ(session_.recent_requests.Find("4"), nullptr);
+  EXPECT_NE(session_.recent_requests.Find("5"), nullptr);
+  std::size_t bytes = session_.recent_requests.bytes();
   for (const auto& message : session_.active) bytes += message->ByteSize();
   EXPECT_EQ(session_.content_bytes, bytes);
 }

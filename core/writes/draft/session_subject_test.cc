@@ -151,7 +151,7 @@ TEST_F(SessionSubjectTest, ATombstoneKeepsItUntilItsRepliesAreForgotten) {
   EXPECT_EQ(change_->row.subject, "");
   EXPECT_THAT(change_->garbage, IsEmpty());
   EXPECT_EQ(change_->forget_requests_before_us, deleted_us + 1);
-  EXPECT_THAT(session_.recent_requests, IsEmpty());
+  EXPECT_EQ(session_.recent_requests.size(), 0U);
   EXPECT_EQ(Apply(Plain(commands::ForgetSession{"ada"})).kind, DecisionKind::kUnchanged);
 }
 
