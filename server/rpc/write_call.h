@@ -42,6 +42,21 @@ inline std::shared_ptr<const CallerLimits> LimitsOf(const Caller& caller) {
   return limits;
 }
 
+// Of a request in its checked form.
+template <typename Request>
+void DiscardUnknownFields(Request& request) {
+  request.DiscardUnknownFields();
+}
+// Without a walk by reflection, see docs/adr/0024: FromProto() has gone through messages and
+// contents, and the time to wait is cleared.
+template <>
+inline void DiscardUnknownFields(v1::PutRequest& request) {
+  if (!request.GetReflection()->GetUnknownFields(request).empty()) {
+    request.GetReflection()->MutableUnknownFields(&request)->Clear();
+  }
+  if (request.has_config()) request.mutable_config()->DiscardUnknownFields();
+}
+
 // Fills in key, deadline, idempotency, precondition and limits. Call it last: the fingerprint
 // covers the request in its checked form.
 template <typename Request>
@@ -68,7 +83,7 @@ absl::Status FinishWriteRequest(const std::shared_ptr<ParsedCall<Request>>& call
     MEMORYD_RETURN_IF_ERROR(CheckId("request_id", request.request_id(), 128));
     write.request_id = request.request_id();
     request.clear_request_id();
-    request.DiscardUnknownFields();
+    DiscardUnknownFields(request);
     // Of another subject's caller it is another request: he is not told the first one's reply.
     write.fingerprint = Fingerprint(
         write.subject.empty() ? std::string(TraitsOf(call->method()).name)

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import duration_pb2, timestamp_pb2
 
 from support.access import Caller
-from support.calls import memory, reason, refusal, user, wire
+from support.calls import memory, note, reason, refusal, user, wire
 from support.swelling import SWELLING, Swelling
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -283,6 +283,20 @@ def test_ignores_fields_it_does_not_know(calls, session_id):
     unknown = wire.PutRequest.FromString(request.SerializeToString() + b"\xfa\x7f\x01z")
     calls.Put(unknown)
     assert [m.text for m in calls.all_messages(session_id)] == ["x"]
+
+
+def test_fields_it_does_not_know_make_no_other_request(calls, session_id):
+    """Wherever a newer client has put them, so that its repetition by an older one is a repetition."""
+    message = memory.Message(role="user", parts=[memory.Part(text="x")])
+    request = wire.PutRequest(
+        session_id=session_id, request_id="r", messages=[message], contents=[note("y")],
+        config=memory.SessionConfig(blocks=[memory.Block(name="b", kind="static")]))
+    first = calls.Put(request)
+    for part in (request, request.config, request.config.blocks[0], request.messages[0],
+                 request.messages[0].parts[0], request.contents[0]):
+        part.MergeFromString(b"\xfa\x7f\x01z")
+        again = calls.Put(request)
+        assert (again.revision, again.replayed) == (first.revision, True)
 
 
 @pytest.mark.parametrize("payload", (
