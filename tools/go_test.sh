@@ -22,6 +22,7 @@ staticcheck=$PWD/build/go/staticcheck
 (cd clients/go && go vet ./... && "$staticcheck" ./... && go test -count=1 ./...)
 tools/go_build.sh
 "$python" tests/client_conformance/run.py go
+"$python" tests/client_conformance/forms.py go
 if [ "${1:-}" = --full ]; then
   tools/with_postgres.sh "$python" tests/clients/restarts.py --client go
   "$python" tests/benchmark/clients.py

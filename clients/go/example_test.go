@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/memoryd/memoryd/clients/go"
+	"github.com/memoryd/memoryd/clients/go/forms"
 )
 
 // What README.md shows. readme_test.go compares the two, and runs them.
@@ -38,6 +40,27 @@ func exampleOfMessages(ctx context.Context, client *memoryd.Client) error {
 	for _, hit := range found.GetResults() {
 		fmt.Println(hit.GetScore(), memoryd.TextOfHit(hit))
 	}
+	return nil
+}
+
+func exampleOfForms(ctx context.Context, client *memoryd.Client) error {
+	session := client.Session("chat")
+	messages, err := forms.From(
+		map[string]string{"role": "system", "content": "Be brief."},
+		json.RawMessage(`{"role": "user", "content": "What is 6 x 7?"}`),
+	)
+	if err != nil {
+		return err
+	}
+	if _, err := session.Put(ctx, messages); err != nil {
+		return err
+	}
+	reply, err := session.Get(ctx)
+	if err != nil {
+		return err
+	}
+	request := forms.ToAnthropic(reply.GetMessages())
+	fmt.Println(string(request.System), len(request.Messages))
 	return nil
 }
 

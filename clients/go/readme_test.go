@@ -44,7 +44,7 @@ func TestTheReadmeShowsTheExamples(t *testing.T) {
 func TestTheExamplesRun(t *testing.T) {
 	ctx, client := t.Context(), newServer(t).client(t)
 	for _, example := range []func(context.Context, *memoryd.Client) error{
-		exampleOfMessages, exampleOfUsers, exampleOfBlocks, exampleOfItems,
+		exampleOfMessages, exampleOfForms, exampleOfUsers, exampleOfBlocks, exampleOfItems,
 	} {
 		if err := example(ctx, client); err != nil {
 			t.Error(err)

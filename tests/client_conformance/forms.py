@@ -1,10 +1,12 @@
-"""Reads in Python what the TypeScript client stores of messages of OpenAI's and Anthropic's form, and the
-other way round.
+"""Compares the clients' forms of messages, OpenAI's and Anthropic's, with those of the Python client.
 
-usage: forms.py NODE FORMS_DRIVER [--seeds N]
+usage: forms.py CLIENT... [--seeds N]     CLIENT is a name of DRIVERS
 
-Each client takes random conversations and odd messages, and both give what either has stored, in both
-forms. What the two give must be equal, but for numbers beyond 2^53 in a tool's input: JavaScript has none.
+Each client takes random conversations and odd messages. All give what each has stored, in both forms. What
+they give must be equal, but for numbers beyond 2^53 in a tool's input: JavaScript has none.
+
+A driver reads {"take": [message…]} and answers the stored messages in base64, and for {"give": [stored…],
+"form": "openai" or "anthropic"} the messages. A JSON object a line, and one line of answer each.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from typing import Any
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support import paths  # noqa: F401  (makes memoryd importable)
 from support.conversations import AnthropicTeller, OpenAITeller
 from support.odd_messages import ODD_MESSAGES
+from support.paths import NODE, REPOSITORY
 
 import memoryd
 from memoryd.v1 import memory_pb2
@@ -41,40 +43,59 @@ ODD: list[dict[str, Any]] = [
 ]
 
 
-class Node:
-    """The TypeScript client."""
+DRIVERS: dict[str, list[str]] = {
+    "typescript": [str(NODE), str(REPOSITORY / "build/typescript/build-test/forms_driver.js")],
+    "go": [str(REPOSITORY / "build/go/forms_driver")],
+}
 
-    def __init__(self, node: str, driver: str) -> None:
-        self._process = subprocess.Popen(
-            [node, driver], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def ask(self, **command: Any) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        return json.loads(self._process.stdout.readline())
+class Driver:
+    """A client in another language."""
+
+    def __init__(self, command: list[str]) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def take(self, messages: list[dict[str, Any]]) -> list[bytes]:
+        return [base64.b64decode(one) for one in self._ask(take=messages)]
+
+    def give(self, stored: list[bytes], form: str) -> Any:
+        return self._ask(give=[base64.b64encode(one).decode() for one in stored], form=form)
 
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(10)
 
+    def _ask(self, **command: Any) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
 
-def differences(node: Node, told: list[dict[str, Any]], name: str) -> list[str]:
-    found = []
-    by = {"python": [one.SerializeToString() for one in memoryd.forms.stored(told)],
-          "typescript": [base64.b64decode(one) for one in node.ask(take=told)]}
-    for taken, stored in by.items():
+
+class Python:
+    """The client of this process."""
+
+    def take(self, messages: list[dict[str, Any]]) -> list[bytes]:
+        return [one.SerializeToString() for one in memoryd.forms.stored(messages)]
+
+    def give(self, stored: list[bytes], form: str) -> Any:
         messages = [memory_pb2.Message.FromString(one) for one in stored]
-        coded = [base64.b64encode(one).decode() for one in stored]
+        return memoryd.to_openai(messages) if form == "openai" else dict(memoryd.to_anthropic(messages))
+
+
+def differences(clients: dict[str, Driver | Python], told: list[dict[str, Any]], name: str) -> list[str]:
+    found = []
+    for taker, client in clients.items():
+        stored = client.take(told)
         for form in ("openai", "anthropic"):
-            python: Any = memoryd.to_openai(messages)
-            if form == "anthropic":
-                python = dict(memoryd.to_anthropic(messages))
-            typescript = node.ask(give=coded, form=form)
-            if plain(python) != plain(typescript):
-                found.append(f"{name}, taken by {taken}, in {form}'s form:\n"
-                             f"  {json.dumps(python)[:600]}\n  {json.dumps(typescript)[:600]}")
+            given = {giver: one.give(stored, form) for giver, one in clients.items()}
+            wanted = plain(given["python"])
+            for giver, made in given.items():
+                if plain(made) != wanted:
+                    found.append(f"{name}, taken by {taker}, in {form}'s form:\n"
+                                 f"  python: {json.dumps(given['python'])[:600]}\n"
+                                 f"  {giver}: {json.dumps(made)[:600]}")
     return found
 
 
@@ -85,21 +106,23 @@ def plain(value: Any) -> Any:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("node")
-    parser.add_argument("driver")
+    parser.add_argument("clients", nargs="+", choices=DRIVERS)
     parser.add_argument("--seeds", type=int, default=100)
     given = parser.parse_args()
-    node = Node(given.node, given.driver)
+    drivers = {name: Driver(DRIVERS[name]) for name in given.clients}
+    clients: dict[str, Driver | Python] = {"python": Python(), **drivers}
     found = []
     for index, odd in enumerate(ODD):
-        found += differences(node, [odd], f"odd {index}")
+        found += differences(clients, [odd], f"odd {index}")
     for seed in range(given.seeds):
-        found += differences(node, OpenAITeller(seed).conversation(), f"OpenAI's, seed {seed}")
-        found += differences(node, AnthropicTeller(seed).conversation(), f"Anthropic's, seed {seed}")
-    node.close()
+        found += differences(clients, OpenAITeller(seed).conversation(), f"OpenAI's, seed {seed}")
+        found += differences(clients, AnthropicTeller(seed).conversation(), f"Anthropic's, seed {seed}")
+    for driver in drivers.values():
+        driver.close()
     for one in found[:10]:
         print(one)
-    print(f"forms: {len(ODD)} odd messages, {2 * given.seeds} conversations, {len(found)} different")
+    print(f"forms of {', '.join(clients)}: {len(ODD)} odd messages, {2 * given.seeds} conversations, "
+          f"{len(found)} different")
     return 1 if found else 0
 
 

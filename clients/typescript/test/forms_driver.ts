@@ -1,5 +1,4 @@
-// What tests/client_conformance/forms.py asks of the forms: {"take": [message…]} answers what is stored of them, in base64,
-// {"give": [stored…], "form": "openai" or "anthropic"} the messages. A JSON object a line, and one line of answer each.
+// The driver of tests/client_conformance/forms.py, which says what it reads and writes.
 
 import { createInterface } from "node:readline";
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
