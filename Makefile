@@ -149,7 +149,8 @@ tokens: environment
 ## Build the TypeScript client, and run its linter, its tests and the suite of all clients; pack it
 # Downloads Node and its packages into build/.
 test-typescript: environment
-	@tools/typescript.sh lint test conform pack
+	@tools/install_packages.sh ui
+	@tools/typescript.sh lint test conform pack runtimes
 
 ## Test the Go client in full: the cases of every client, restarts on both stores, calls a second
 test-go: environment

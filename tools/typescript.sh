@@ -2,7 +2,7 @@
 # Builds clients/typescript in build/typescript, where its packages are installed: code from the protos, then
 # the package in both kinds of modules, and the tests.
 #
-# usage: typescript.sh [lint|test|conform|pack]...     default: builds only
+# usage: typescript.sh [lint|test|conform|pack|runtimes]...     default: builds only
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec 9>build/.typescript.lock
@@ -47,6 +47,10 @@ for step in "$@"; do
       (cd "$made" && npm pack --silent && du -h ./*.tgz)
       build/venv/bin/python tests/client_conformance/npm_install.py \
         node "$node/lib/node_modules/npm/bin/npm-cli.js" "$made"/*.tgz
+      ;;
+    runtimes) # Of what `pack` has packed.
+      build/venv/bin/python tests/client_conformance/runtimes.py \
+        "node $node/lib/node_modules/npm/bin/npm-cli.js --loglevel=error --no-audit --no-fund" "$made"/*.tgz
       ;;
     *) echo "no such step: $step" >&2; exit 2 ;;
   esac

@@ -26,7 +26,8 @@ export class Client extends MemoryClient {
     const transport = createConnectTransport({
       baseUrl: url,
       useBinaryFormat: true,
-      ...(options.fetch === undefined ? {} : { fetch: options.fetch }),
+      // No redirect is followed, by the one mode for this that all runtimes have; its answer is none of the protocol's.
+      fetch: (input, init) => (options.fetch ?? globalThis.fetch)(input, { ...init, redirect: "manual" }),
     });
     super({ transport, ready: undefined, close: () => undefined }, options);
   }
