@@ -13,14 +13,16 @@ modules=$made/node_modules
 mkdir -p "$made"
 stamp=$(sha256sum clients/typescript/package.json)
 cp clients/typescript/package.json clients/typescript/tsconfig*.json clients/typescript/eslint.config.js \
-  clients/typescript/README.md LICENSE "$made"
+  clients/typescript/*.md LICENSE "$made"
 if [ "$(cat "$made/.stamp" 2>/dev/null)" != "$stamp" ]; then
   rm -rf "$modules"
   npm --prefix "$made" install --no-package-lock
   echo "$stamp" >"$made/.stamp"
 fi
-rm -rf "$made/src" "$made/test" "$made/dist" "$made/build-test"
+rm -rf "$made/src" "$made/test" "$made/dist" "$made/build-test" "$made/examples"
 cp -r clients/typescript/src clients/typescript/test "$made"
+mkdir "$made/examples"
+cp examples/*.mjs "$made/examples" # Run by the tests.
 mkdir "$made/src/gen"
 protoc -I proto --plugin=protoc-gen-es="$modules/.bin/protoc-gen-es" --es_out="$made/src/gen" \
   --es_opt=target=ts,import_extension=js proto/memoryd/v1/*.proto proto/google/rpc/error_details.proto

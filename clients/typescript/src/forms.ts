@@ -17,7 +17,7 @@ import type { Message, Part } from "./gen/memoryd/v1/memory_pb.js";
 import { MessageSchema } from "./gen/memoryd/v1/memory_pb.js";
 import * as openai from "./openaiForm.js";
 import { isAssistant, isSystem, isTool } from "./roles.js";
-import type { Dict } from "./templates.js";
+import type { Dict, Taking } from "./templates.js";
 import { BOTH, isDict, sameJson, Stored, write } from "./templates.js";
 import { isUtf8 } from "./wireText.js";
 
@@ -44,6 +44,13 @@ const OPENAI = "openai";
 const ANTHROPIC = "anthropic";
 const FORMS = { [OPENAI]: openai, [ANTHROPIC]: anthropic } as const;
 type Form = keyof typeof FORMS;
+
+/** How messages of a form become parts, and are made of them. */
+export interface FormRules {
+  readonly taken: (message: Dict) => [Taking, Dict];
+  readonly canonical: (message: Message, parts: readonly Part[], crossing: Crossing) => Dict[];
+  readonly blocksOf: (parts: readonly Part[]) => Dict[];
+}
 
 const OPENAI_KEYS = [
   "tool_calls",
@@ -89,7 +96,7 @@ export function fromAnthropic(message: ProviderMessage, fields: MessageFields = 
 
 /** Returns stored messages in the form of OpenAI's chat completions. One that was put in that form is unchanged. */
 export function toOpenAI(messages: Iterable<Message>): OpenAIMessage[] {
-  return inForm(messages, OPENAI).map(({ message }) => message as OpenAIMessage);
+  return inForm(messages, OPENAI, openai).map(({ message }) => message as OpenAIMessage);
 }
 
 /**
@@ -102,7 +109,7 @@ export function toAnthropic(messages: Iterable<Message>): AnthropicMessages {
   const system: unknown[] = [];
   // Whether the last message is one of results that others may join.
   let isOpen = false;
-  for (const { message, stored: one, isAsPut } of inForm(messages, ANTHROPIC)) {
+  for (const { message, stored: one, isAsPut } of inForm(messages, ANTHROPIC, anthropic)) {
     const isResult = isTool(one.message.role) && !isAsPut;
     const last = given.at(-1);
     const { content } = message;
@@ -161,40 +168,49 @@ function ofForm(given: ProviderMessage, form: Form | undefined, field: string, m
   const role = String(plain["role"]);
   if (!isUtf8(role)) throw new TypeError(`${field}.role: holds half a character, which UTF-8 has not`);
   // What is the same in both is taken as OpenAI's.
-  const [taking, template] = FORMS[found === ANTHROPIC ? ANTHROPIC : OPENAI].taken(plain);
+  const first = FORMS[found === ANTHROPIC ? ANTHROPIC : OPENAI];
+  return messageOf(plain, found, found === BOTH ? [openai, anthropic] : [first], more);
+}
+
+/** A message of JSON values in a form, as memoryd's. The first of `rules` takes it; all that are given restore it. */
+export function messageOf(plain: Dict, form: string, rules: readonly [FormRules, ...FormRules[]], more: MessageFields): Message {
+  const [taking, template] = rules[0].taken(plain);
   const { metadata = {}, ...fields } = more;
-  const made = create(MessageSchema, { ...fields, role, name: taking.name });
+  const made = create(MessageSchema, { ...fields, role: String(plain["role"]), name: taking.name });
   const [first] = taking.parts;
   if (taking.parts.length === 1 && first?.kind.case === "text") made.text = first.kind.value;
   else made.parts = taking.parts;
-  const forms: Form[] = found === BOTH ? [OPENAI, ANTHROPIC] : [found];
   // Whether the parts alone restore the message.
-  const saysAll = forms.every((name) => sameJson(FORMS[name].canonical(made, taking.parts, new Crossing()), [plain]));
-  write(made, found, saysAll ? undefined : template, metadata);
+  const saysAll = rules.every(({ canonical }) => sameJson(canonical(made, taking.parts, new Crossing()), [plain]));
+  write(made, form, saysAll ? undefined : template, metadata);
   return made;
 }
 
-interface Formed {
-  message: Dict;
-  stored: Stored;
-  isAsPut: boolean;
+/** A message in a form. */
+export interface Formed {
+  readonly message: Dict;
+  readonly stored: Stored;
+  /** Whether it was put so. */
+  readonly isAsPut: boolean;
 }
 
-function inForm(messages: Iterable<Message>, form: Form): Formed[] {
+/** Stored messages in a form. */
+export function inForm(messages: Iterable<Message>, form: string, rules: FormRules): Formed[] {
   const found = whole(messages);
-  const put = found.map((one) => (one.form === form || one.form === BOTH ? one.asPut() : undefined));
+  const isOfBoth = form in FORMS;
+  const put = found.map((one) => (one.form === form || (isOfBoth && one.form === BOTH) ? one.asPut() : undefined));
   const kept = new Set(found.flatMap((one, at) => (put[at] === undefined ? [] : idsOf(one))));
   const crossing = new Crossing(kept);
   return found.flatMap((one, at): Formed[] => {
     const as = put[at];
     if (as === undefined) {
-      const made = FORMS[form].canonical(one.message, one.parts, crossing);
+      const made = rules.canonical(one.message, one.parts, crossing);
       return made.map((message) => ({ message, stored: one, isAsPut: false }));
     }
     const [message, ahead] = as;
     // The text of memory stands before a message's own content, but after results.
     if (ahead.length > 0) {
-      message["content"] = anthropic.resultsFirst([...FORMS[form].blocksOf(ahead), ...asBlocks(message["content"])]);
+      message["content"] = anthropic.resultsFirst([...rules.blocksOf(ahead), ...asBlocks(message["content"])]);
     }
     return [{ message, stored: one, isAsPut: true }];
   });
@@ -293,8 +309,8 @@ function checkItems(items: readonly unknown[], field: string): void {
   }
 }
 
-// The value as JSON values, a copy. Throws TypeError, which names the place, for anything else.
-function plainOf(value: unknown, field: string): unknown {
+/** The value as JSON values, a copy. Throws TypeError, which names the place, for anything else. */
+export function plainOf(value: unknown, field: string): unknown {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number" && Number.isFinite(value)) return value;
   if (Array.isArray(value)) return value.map((item, at) => plainOf(item, `${field}[${at}]`));
