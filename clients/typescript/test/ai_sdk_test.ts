@@ -207,6 +207,22 @@ for (const way of ["generateText", "streamText"] as const) {
     assert.deepEqual(await stored(session), [user("Hi"), assistant("Hello."), user("Hi"), assistant("Hello again.")]);
   });
 
+  test(`${way}: a message that was not answered is not stored again with the next`, async () => {
+    for (const ids of [[undefined, undefined], ["m1", "m2"]] as const) {
+      const session = randomUUID();
+      const messages: ModelMessage[] = [user("6 x 7?")];
+      await assert.rejects(ask({ model: withMemory(modelOf(new Error("no")), { session, turn: ids[0] }), messages, maxRetries: 0 }));
+      messages.push(user("Are you there?"));
+      const given = { messages, tools: { multiply }, stopWhen: isStepCount(5), maxRetries: 0 };
+      const broken = modelOf(call("c1", { a: 6, b: 7 }), new Error("no"));
+      await assert.rejects(ask({ model: withMemory(broken, { session, turn: ids[1] }), ...given }));
+      if (ids[1] === undefined) continue; // It can't be told from a new turn.
+      assert.match(await ask({ model: withMemory(modelOf(say("42.")), { session, turn: ids[1] }), ...given }), /42/);
+      await storeTurn(memory, { session, turn: ids[1], messages })({ responseMessages: MULTIPLIED.slice(1) });
+      assert.deepEqual(await stored(session), [user("6 x 7?"), user("Are you there?"), ...MULTIPLIED.slice(1)]);
+    }
+  });
+
   test(`${way}: what a user said elsewhere is known`, async () => {
     const ann = randomUUID();
     await memory.remember(ann, "I drink tea, never coffee.");

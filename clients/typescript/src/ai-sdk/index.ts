@@ -9,7 +9,7 @@ import type { MessageFields } from "../forms.js";
 import type { Message } from "../gen/memoryd/v1/memory_pb.js";
 import { fromSdk, toPrompt } from "./form.js";
 import type { Conversation } from "./turns.js";
-import { complete, placed, split } from "./turns.js";
+import { complete, located, placed, split } from "./turns.js";
 
 export { memoryMiddleware } from "./middleware.js";
 export type { MemoryOptions } from "./middleware.js";
@@ -45,7 +45,7 @@ export function storeTurn(
   const { messages, ...conversation } = options;
   const given: readonly ModelMessage[] = typeof messages === "string" ? [{ role: "user", content: messages }] : messages;
   return async ({ responseMessages }) => {
-    const { turn } = split([...given, ...responseMessages]);
+    const { turn } = await located(client, conversation, split([...given, ...responseMessages]), {});
     await complete(client, conversation, turn.map((one, at) => placed(conversation, one, at)), {});
   };
 }

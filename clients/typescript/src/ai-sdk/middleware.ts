@@ -13,7 +13,7 @@ import { isDict } from "../templates.js";
 import { Gathered, messageOfContent, resultOf, streamOf } from "./answers.js";
 import { fromSdk, toPrompt } from "./form.js";
 import type { Conversation, Prompt } from "./turns.js";
-import { answer, idOf, placed, split, tell } from "./turns.js";
+import { answer, idOf, located, placed, split, tell } from "./turns.js";
 
 /** Options of memoryMiddleware. */
 export interface MemoryOptions extends Omit<Conversation, "session"> {
@@ -56,12 +56,13 @@ export function memoryMiddleware(client: MemoryClient, options: MemoryOptions = 
 
     async transformParams({ params }) {
       const conversation = conversationOf(options, params);
-      const prompt = split(params.prompt);
+      let prompt = split(params.prompt);
       if (prompt.turn.length === 0) throw new TypeError("messages: must have a message of the user");
       const call = { signal: params.abortSignal, recalled: options.recalled };
       let context;
       let made;
       try {
+        prompt = await located(client, conversation, prompt, call);
         context = await tell(client, conversation, prompt, call);
         made = { ...params, prompt: await promptOf(conversation, prompt, params, context.messages) };
       } catch (error) {

@@ -57,7 +57,7 @@ export function split<M extends SdkMessage>(messages: readonly M[]): Prompt<M> {
 }
 
 /** The id of the message at this place of the turn; undefined where the turn has none. */
-export function idOf(conversation: Conversation, at: number): string | undefined {
+export function idOf(conversation: Conversation, at: number | ""): string | undefined {
   const { turn } = conversation;
   if (turn === undefined) return undefined;
   return `${bytesOf(turn) <= MAX_TURN_BYTES ? turn : sha256(turn)}/${at}`;
@@ -69,6 +69,25 @@ export function placed(conversation: Conversation, message: SdkMessage, at: numb
   return fromSdk(message, messageId === undefined ? {} : { messageId });
 }
 
+/**
+ * The prompt without what was stored in an earlier turn: a message that was not answered, ahead of the user's next one,
+ * has its place there.
+ */
+export async function located<M extends SdkMessage>(
+  client: MemoryClient,
+  conversation: Conversation,
+  prompt: Prompt<M>,
+  call: CallOptions,
+): Promise<Prompt<M>> {
+  const { turn } = prompt;
+  const other = turn.findIndex(({ role }) => role !== "user");
+  const asked = turn.slice(0, Math.max((other < 0 ? turn.length : other) - 1, 0));
+  if (conversation.turn === undefined || asked.length === 0) return prompt;
+  const known = await endOf(client, conversation, asked, turn.length, call);
+  const earlier = [...prompt.earlier, ...turn.slice(0, known)];
+  return { ...prompt, earlier, turn: turn.slice(known), fresh: Math.max(prompt.fresh - known, 0) };
+}
+
 /** Stores what the prompt says anew, unless it is stored. Returns the context. */
 export async function tell(
   client: MemoryClient,
@@ -76,11 +95,9 @@ export async function tell(
   prompt: Prompt<LanguageModelV4Message>,
   call: CallOptions & { recalled?: number | undefined },
 ): Promise<Context> {
-  const fresh = prompt.turn.slice(prompt.fresh);
+  let fresh = prompt.turn.slice(prompt.fresh);
+  if (conversation.turn === undefined) fresh = fresh.slice(await endOf(client, conversation, fresh, 0, call));
   const messages = fresh.map((one, at) => placed(conversation, one, prompt.fresh + at));
-  if (conversation.turn === undefined && (await isLast(client, conversation.session, fresh, call))) {
-    return contextOf(client, conversation, [], call);
-  }
   try {
     return await contextOf(client, conversation, messages, call);
   } catch (error) {
@@ -140,19 +157,32 @@ function defined<T extends object>(fields: T): { [K in keyof T]?: Exclude<T[K], 
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
 
-// Whether the session ends with these messages.
-async function isLast(client: MemoryClient, session: string, fresh: readonly SdkMessage[], call: CallOptions): Promise<boolean> {
+// How many of these messages, from the first on, the session ends with. Messages of the turn itself don't count; there
+// are `own` of them at most.
+async function endOf(
+  client: MemoryClient,
+  conversation: Conversation,
+  messages: readonly SdkMessage[],
+  own: number,
+  call: CallOptions,
+): Promise<number> {
+  const { session, timeoutMs } = conversation;
+  const prefix = idOf(conversation, "");
+  const options = { order: MessageOrder.NEWEST_FIRST, pageSize: messages.length + own, timeoutMs, signal: call.signal };
   const newest: Message[] = [];
-  const { timeoutMs, signal } = call;
-  const options = { order: MessageOrder.NEWEST_FIRST, pageSize: fresh.length, timeoutMs, signal };
   try {
-    for await (const one of client.getAll(session, options)) if (newest.unshift(one) === fresh.length) break;
+    for await (const one of client.getAll(session, options)) {
+      if (prefix === undefined || !one.messageId.startsWith(prefix)) newest.unshift(one);
+      if (newest.length === messages.length) break;
+    }
   } catch (error) {
-    if (error instanceof MemorydError && error.code === "NOT_FOUND") return false;
+    if (error instanceof MemorydError && error.code === "NOT_FOUND") return 0;
     throw error;
   }
-  const wanted = fresh.map((one) => fromSdk(one));
-  return newest.length === wanted.length && sameJson(comparable(toPrompt(newest)), comparable(toPrompt(wanted)));
+  const stored = newest.map((one) => comparable(toPrompt([one])));
+  const wanted = messages.map((one) => comparable(toPrompt([fromSdk(one)])));
+  for (let count = stored.length; count > 0; --count) if (sameJson(stored.slice(-count), wanted.slice(0, count))) return count;
+  return 0;
 }
 
 function comparable(value: unknown): unknown {
