@@ -133,7 +133,7 @@ def run_chromium(pages: Pages, server: Server) -> bool:
         browser = subprocess.Popen(
             [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
              "--disable-background-networking", f"--user-data-dir={profile}", address],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            env={**os.environ, "TMPDIR": profile}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         pages.is_told.wait(PATIENCE_SECONDS)
         browser.terminate()
         browser.wait(30)
