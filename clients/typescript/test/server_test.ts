@@ -131,6 +131,17 @@ test("an import is what was exported, and what its iterable throws is thrown", a
   await assert.rejects(client.importSession(`${session}-2`, broken()), (error) => error === failure);
 });
 
+test("a request that is too large is refused, and other calls go on meanwhile", async () => {
+  const client = new Client(target, { timeoutMs: 60_000 });
+  const session = `large-${randomUUID()}`;
+  const put = client.put(session, [], { contents: [content(new Uint8Array(37 << 20))] });
+  await Promise.all([
+    assert.rejects(put, { code: "RESOURCE_EXHAUSTED", reason: "REQUEST_TOO_LARGE" }),
+    client.serverInfo(),
+  ]);
+  client.close();
+});
+
 test("the package is there for require too", async () => {
   const require = createRequire(import.meta.url);
   const { Client: Required } = require("memoryd") as typeof import("memoryd");
