@@ -23,8 +23,14 @@ export class Crossing {
   // Ids made for calls without one, and the tool of each, until a result takes it.
   private readonly open: { made: string; name: string }[] = [];
 
-  /** `kept` are ids in messages that are given as they were put, which stay. */
-  constructor(private readonly kept: ReadonlySet<string> = new Set()) {}
+  /**
+   * `kept` are ids in messages that are given as they were put, which stay. `tools` has the tool of each call, for results
+   * that do not name it.
+   */
+  constructor(
+    private readonly kept: ReadonlySet<string> = new Set(),
+    private readonly tools: ReadonlyMap<string, string> = new Map(),
+  ) {}
 
   callId(call: ToolCall): string {
     if (call.callId !== undefined && call.callId !== "") return this.fit(call.callId);
@@ -38,6 +44,11 @@ export class Crossing {
     if (result.callId !== undefined && result.callId !== "") return this.fit(result.callId);
     const at = this.open.findIndex((one) => one.name === result.name);
     return at < 0 ? undefined : this.open.splice(at, 1)[0]?.made;
+  }
+
+  /** The name of the tool that has answered. */
+  toolOf(result: ToolResult): string {
+    return this.toolName(result.name === "" ? (this.tools.get(result.callId ?? "") ?? "") : result.name);
   }
 
   toolName(name: string): string {

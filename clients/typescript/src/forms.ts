@@ -77,7 +77,7 @@ const ANTHROPIC_BLOCKS = [
 // What a message may have in place of a content.
 const CONTENTS = ["content", "tool_calls", "function_call", "refusal", "audio", "reasoning_content", "reasoning"];
 // Forms in which what a model says at once is several messages.
-const OF_ITEMS = ["openai-responses"];
+const OF_ITEMS = ["openai-responses", "openai-agents-js"];
 
 /** Other fields of memoryd's message, and its metadata, which filters see. */
 export type MessageFields = Partial<Pick<Message, "messageId" | "threadId" | "createTime" | "expireTime" | "tokenCount">> & {

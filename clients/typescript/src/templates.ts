@@ -29,6 +29,8 @@ export type MediaKind = "image" | "audio" | "video" | "document";
 
 /** The form of a message that is the same in both. */
 export const BOTH = "both";
+/** In the metadata: how many of the values that an adapter reads the message as were popped. */
+export const POPPED = "memoryd_popped";
 const KEY = "memoryd";
 const HOLE = "$part";
 const MAX_NAME_BYTES = 256;
@@ -297,13 +299,18 @@ export class Stored {
    * its parts since.
    */
   asPut(): [Dict, Part[]] | undefined {
+    const found = this.asTemplated();
+    // The server knows the message by this role alone.
+    return found?.[0]["role"] === this.message.role ? found : undefined;
+  }
+
+  /** As `asPut`, whatever role the template says, if it says one. */
+  asTemplated(): [Dict, Part[]] | undefined {
     const ahead = this.parts.length - (this.about?.parts ?? 0);
     if (this.about === undefined || ahead < 0) return undefined;
     try {
       const message = filled(this.about.message, this.parts.slice(ahead), this.message.name);
-      // The server knows the message by this role alone.
-      if (!isDict(message) || message["role"] !== this.message.role) return undefined;
-      return [message, this.parts.slice(0, ahead)];
+      return isDict(message) ? [message, this.parts.slice(0, ahead)] : undefined;
     } catch {
       return undefined; // Stale, or of another program that writes what no client does.
     }

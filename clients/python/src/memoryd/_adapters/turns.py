@@ -10,7 +10,7 @@ from memoryd._templates import Stored
 from memoryd.v1 import memory_pb2 as memory
 
 # Forms in which what a model says at once is several messages.
-_OF_ITEMS = frozenset(("openai-responses",))
+_OF_ITEMS = frozenset(("openai-responses", "openai-agents-js"))
 # Kinds of the last part of messages that LangChain and LlamaIndex read as they stored them.
 _OF_FRAMEWORKS = ("langchain", "llama-index")
 
