@@ -46,6 +46,11 @@ export function codeOf(value: number): StatusCode {
   return NAMES[value - 1] ?? "UNKNOWN";
 }
 
+/** The number of a code. */
+export function numberOf(code: StatusCode): number {
+  return NAMES.indexOf(code) + 1;
+}
+
 // Codes of a call whose outcome is unknown.
 const UNKNOWN: readonly StatusCode[] = ["CANCELLED", "INTERNAL", "UNAVAILABLE", "UNKNOWN"];
 // Reasons of those by which the server says that the call was not done.

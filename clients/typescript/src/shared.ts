@@ -10,7 +10,7 @@ export type { StatusCode } from "./errors.js";
 export { fromAnthropic, fromOpenAI, toAnthropic, toOpenAI } from "./forms.js";
 export type { AnthropicMessages, MessageFields, OpenAIMessage, ProviderMessage } from "./forms.js";
 export { hitText, hitTime } from "./hits.js";
-export { content, message } from "./messages.js";
+export { content, message, textOf } from "./messages.js";
 export { batchResults, itemValue } from "./items.js";
 export { putReply } from "./puts.js";
 export { conversationConfig, memoryConfig, sessionOf } from "./users.js";
