@@ -2,7 +2,8 @@
 # Builds clients/typescript in build/typescript, where its packages are installed: code from the protos, then
 # the package in both kinds of modules, and the tests.
 #
-# usage: typescript.sh [lint|test|conform|pack|runtimes]...     default: builds only
+# usage: typescript.sh [lint|test|conform|pack|runtimes|frameworks]...     default: builds only
+# `runtimes` and `frameworks` need `pack`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec 9>build/.typescript.lock
@@ -53,6 +54,10 @@ for step in "$@"; do
     runtimes) # Of what `pack` has packed.
       build/venv/bin/python tests/client_conformance/runtimes.py \
         "node $node/lib/node_modules/npm/bin/npm-cli.js --loglevel=error --no-audit --no-fund" "$made"/*.tgz
+      ;;
+    frameworks)
+      tools/with_postgres.sh build/venv/bin/python tests/client_conformance/node_frameworks.py \
+        node "$node/lib/node_modules/npm/bin/npm-cli.js" "$made"/*.tgz
       ;;
     *) echo "no such step: $step" >&2; exit 2 ;;
   esac

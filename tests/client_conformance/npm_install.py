@@ -36,6 +36,11 @@ def main() -> int:
             (pathlib.Path(folder) / name).write_text(code, encoding="utf-8")
             done = subprocess.run([node, name], cwd=folder, check=True, capture_output=True, text=True)
             assert done.stdout == "[ { role: 'user', content: 'Hello, world!' } ]\n", done.stdout
+        # Frameworks are optional, and the rest does without them.
+        for name in ("@langchain", "@openai"):
+            assert not (pathlib.Path(folder) / "node_modules" / name).exists(), name
+        (pathlib.Path(folder) / "worker.mjs").write_text('import "memoryd/worker";', encoding="utf-8")
+        subprocess.run([node, "worker.mjs"], cwd=folder, check=True)
     print("installed: README's five lines run, as an ES module and by require")
     return 0
 
