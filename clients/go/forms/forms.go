@@ -21,11 +21,12 @@ type form interface {
 const (
 	ofOpenAI    = "openai"
 	ofAnthropic = "anthropic"
-	// What a model says at once is several messages in this form.
-	ofResponses = "openai-responses"
 )
 
 var (
+	// What a model says at once is several messages in these forms.
+	ofItems = []string{"openai-responses", "openai-agents-js"}
+
 	openAIKeys = []string{
 		"tool_calls", "tool_call_id", "function_call", "name", "refusal", "audio", "annotations",
 		"reasoning", "reasoning_content", "reasoning_details",
@@ -274,7 +275,7 @@ func whole(messages []*memorydpb.Message) []*stored {
 	}
 	for _, message := range messages {
 		one := storedOf(message)
-		if isAssistant(message.GetRole()) && one.form == ofResponses {
+		if isAssistant(message.GetRole()) && slices.Contains(ofItems, one.form) {
 			run = append(run, one)
 			continue
 		}
