@@ -150,7 +150,7 @@ tokens: environment
 # Downloads Node and its packages into build/.
 test-typescript: environment
 	@tools/install_packages.sh ui
-	@tools/typescript.sh lint test conform pack runtimes frameworks
+	@tools/typescript.sh lint test conform pack runtimes frameworks rates
 
 ## Test the Go client in full: the cases of every client, restarts on both stores, calls a second
 test-go: environment

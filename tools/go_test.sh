@@ -25,5 +25,5 @@ tools/go_build.sh
 "$python" tests/client_conformance/forms.py go
 if [ "${1:-}" = --full ]; then
   tools/with_postgres.sh "$python" tests/clients/restarts.py --client go
-  "$python" tests/benchmark/clients.py
+  "$python" tests/benchmark/clients.py --clients load asyncio go
 fi

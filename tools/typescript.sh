@@ -2,7 +2,7 @@
 # Builds clients/typescript in build/typescript, where its packages are installed: code from the protos, then
 # the package in both kinds of modules, and the tests.
 #
-# usage: typescript.sh [lint|test|conform|pack|runtimes|frameworks]...     default: builds only
+# usage: typescript.sh [lint|test|conform|pack|runtimes|frameworks|rates]...     default: builds only
 # `runtimes` and `frameworks` need `pack`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -58,6 +58,11 @@ for step in "$@"; do
     frameworks)
       tools/with_postgres.sh build/venv/bin/python tests/client_conformance/node_frameworks.py \
         node "$node/lib/node_modules/npm/bin/npm-cli.js" "$made"/*.tgz
+      ;;
+    rates)
+      for method in put get; do
+        build/venv/bin/python tests/benchmark/clients.py --clients asyncio typescript --method "$method"
+      done
       ;;
     *) echo "no such step: $step" >&2; exit 2 ;;
   esac

@@ -4,8 +4,12 @@
 usage: clients.py [--method put|get] [--outstanding N] [--seconds N] [--rounds N] [--clients NAME...]
 
 `load` is memoryd_load, which has no client's retries; `asyncio` is AsyncClient, in this process' place;
-`go` is build/go/client_load, which tools/go_build.sh makes. They take turns, so that what else the machine
-does falls on all of them; each has sessions of its own. Prints a line for each round and one of medians.
+`go` is build/go/client_load, which tools/go_build.sh makes, and `typescript` the load.js of
+tools/typescript.sh. They take turns, so that what else the machine does falls on all of them; each has
+sessions of its own. Prints a line for each round and one of medians.
+
+AsyncClient sends Puts that wait for each other in one call; the others send each by itself. A Get is a
+call in all of them.
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ from support.stores import fresh_store
 
 from memoryd import AsyncClient
 
+LOADS = {
+    "go": [str(REPOSITORY / "build/go/client_load")],
+    "typescript": ["node", str(REPOSITORY / "build/typescript/build-test/load.js")],
+}
 SESSIONS = 32
 MESSAGE_BYTES = 85
 
@@ -66,11 +74,11 @@ def rate(client: str, target: str, options: argparse.Namespace, prefix: str) -> 
         own = [sys.executable, __file__, "--ask", target, "--prefix", prefix, "--method", options.method,
                "--outstanding", str(options.outstanding), "--seconds", str(options.seconds)]
         return told(own)["rate"]
-    if client == "go":
+    if client in LOADS:
         found = told([
-            str(REPOSITORY / "build/go/client_load"), f"-target={target}", f"-method={options.method}",
-            f"-outstanding={options.outstanding}", f"-seconds={options.seconds}", f"-prefix={prefix}",
-            f"-sessions={SESSIONS}", f"-message_bytes={MESSAGE_BYTES}"])
+            *LOADS[client], f"--target={target}", f"--method={options.method}",
+            f"--outstanding={options.outstanding}", f"--seconds={options.seconds}", f"--prefix={prefix}",
+            f"--sessions={SESSIONS}", f"--message_bytes={MESSAGE_BYTES}"])
         return found["calls"] / found["seconds"]
     found = told([
         str(BINARY.parent / "memoryd_load"), f"--target={target}", f"--method={options.method}",
@@ -86,7 +94,7 @@ def main() -> int:
     parser.add_argument("--outstanding", type=int, default=32)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--clients", nargs="+", default=["load", "asyncio", "go"])
+    parser.add_argument("--clients", nargs="+", default=["load", "asyncio", "go", "typescript"])
     parser.add_argument("--ask", help=argparse.SUPPRESS)
     parser.add_argument("--prefix", default="p", help=argparse.SUPPRESS)
     options = parser.parse_args()
