@@ -38,12 +38,14 @@ func (c *Client) PutBatch(
 ) ([]*memorydpb.PutOutcome, error) {
 	request := &memorydpb.PutBatchRequest{}
 	wait := time.Duration(0)
+	waits := map[string]time.Duration{} // Puts of one session follow each other.
 	for _, put := range puts {
 		if put.RequestId == nil {
 			put = proto.CloneOf(put)
 			once(&put.RequestId)
 		}
-		wait = max(wait, waitOf(put))
+		waits[put.GetSessionId()] += waitOf(put)
+		wait = max(wait, waits[put.GetSessionId()])
 		request.Puts = append(request.Puts, put)
 	}
 	reply, err := invoke[memorydpb.PutBatchResponse](ctx, c, request,

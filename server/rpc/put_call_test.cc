@@ -5,11 +5,14 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -43,7 +46,7 @@ class BatchCall final : public RpcCall {
 
   const CallMetadata& metadata() const override { return metadata_; }
   const std::vector<std::string>& certificate_names() const override { return names_; }
-  TimePoint deadline() const override { return TimePoint::max(); }
+  TimePoint deadline() const override { return deadline_; }
   bool IsCancelled() const override { return cancelled_; }
   void SetHandler(std::shared_ptr<RpcHandler> handler) override {
     if (handler != nullptr) handler_ = std::move(handler);
@@ -64,6 +67,7 @@ class BatchCall final : public RpcCall {
   }
   void Cancel() override { cancelled_ = true; }
 
+  void SetDeadline(TimePoint deadline) { deadline_ = deadline; }
   std::future<absl::StatusOr<v1::PutBatchResponse>> Request(const v1::PutBatchRequest& request) {
     std::exchange(handler_, nullptr)->OnMessage(request.SerializeAsString());
     return reply_.get_future();
@@ -71,6 +75,7 @@ class BatchCall final : public RpcCall {
 
  private:
   MemoryBudget& memory_;
+  TimePoint deadline_ = TimePoint::max();
   const CallMetadata metadata_{};
   const std::vector<std::string> names_{};
   std::shared_ptr<RpcHandler> handler_;
@@ -91,9 +96,11 @@ class PutBatchTest : public EngineTest {
     service_ = std::make_unique<MemoryService>(engine_.get(), environment);
   }
 
-  // A call that has begun, with a Put of one message for each of these sessions.
+  // A call that has begun, with a Put of one message for each of these sessions. Its request comes
+  // when the deadline is over, if it has one.
   std::future<absl::StatusOr<v1::PutBatchResponse>> Begin(
-      const std::vector<std::string>& sessions) {
+      const std::vector<std::string>& sessions,
+      std::optional<RpcCall::TimePoint> deadline = std::nullopt) {
     v1::PutBatchRequest request;
     for (const std::string& session : sessions) {
       v1::PutRequest& put = *request.add_puts();
@@ -105,7 +112,11 @@ class PutBatchTest : public EngineTest {
       message.set_text("words");
     }
     call_ = std::make_shared<BatchCall>(&memory_);
+    if (deadline.has_value()) call_->SetDeadline(*deadline);
     service_->PutBatch(call_);
+    while (deadline.has_value() && std::chrono::steady_clock::now() < *deadline) {
+      std::this_thread::yield();
+    }
     return call_->Request(request);
   }
   // Of each Put: the revision that it made, or its error.
@@ -157,6 +168,17 @@ TEST_F(PutBatchTest, WhatHasNotBegunIsNotDoneWhenTheCallerIsGone) {
   call_->Cancel();
   store_->ReleaseCommits();
   EXPECT_THAT(Outcomes(std::move(reply)), ElementsAre("1", "CANCELLED", "CANCELLED"));
+}
+
+TEST_F(PutBatchTest, NothingBeginsWhenTheTimeIsOverAndTheBatchIsAnsweredStill) {
+  auto reply =
+      Begin({"a", "b", "a"}, std::chrono::steady_clock::now() + std::chrono::milliseconds(200));
+  EXPECT_THAT(Outcomes(std::move(reply)),
+              ElementsAre("DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED", "DEADLINE_EXCEEDED"));
+  EXPECT_EQ(
+      stats_.ended(Method::kPut, static_cast<std::size_t>(absl::StatusCode::kDeadlineExceeded)),
+      3U);
+  EXPECT_THAT(Outcomes(Begin({"a"})), ElementsAre("1"));
 }
 
 TEST_F(PutBatchTest, WhatHasNotBegunIsNotDoneWhenTheServerDrains) {

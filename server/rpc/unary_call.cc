@@ -22,6 +22,7 @@
 #include "core/calls/call_end.h"
 #include "core/model/trace_context.h"
 #include "memoryd/v1/memory.pb.h"
+#include "memoryd/v1/memory_service.pb.h"
 #include "server/access/authenticator.h"
 #include "server/access/credential_table.h"
 #include "server/ops/audit_log.h"
@@ -221,7 +222,8 @@ absl::Status WithLargeFields(const absl::Status& status, const google::protobuf:
     const google::protobuf::Descriptor* const of = field.message_type();
     if (field.type() == google::protobuf::FieldDescriptor::TYPE_BYTES ||
         (of != nullptr && (of == v1::Message::descriptor() || of == v1::Content::descriptor() ||
-                           of == v1::Part::descriptor() || of == v1::Media::descriptor()))) {
+                           of == v1::Part::descriptor() || of == v1::Media::descriptor() ||
+                           of == v1::PutRequest::descriptor()))) {
       fields.push_back(field.name());
     }
   }

@@ -258,6 +258,7 @@ def test_a_cancelled_batch_stores_some_of_it_in_order(calls, name):
 
 
 def test_a_deadline_stores_some_of_it_in_order(calls, name):
+    """One so short that the reply itself may be late."""
     puts = [put(name, str(i)) for i in range(1000)]
     late = {grpc.StatusCode.DEADLINE_EXCEEDED.value[0], grpc.StatusCode.UNAVAILABLE.value[0]}
     try:

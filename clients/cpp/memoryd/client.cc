@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -92,10 +93,12 @@ absl::StatusOr<v1::PutResponse> Client::Put(v1::PutRequest request,
 
 absl::StatusOr<v1::PutBatchResponse> Client::PutBatch(v1::PutBatchRequest request,
                                                       const CallOptions& options) const {
+  // Puts of one session follow each other.
+  std::map<std::string, absl::Duration> waits;
   absl::Duration wait = absl::ZeroDuration();
   for (v1::PutRequest& put : *request.mutable_puts()) {
     if (!put.has_request_id()) put.set_request_id(MakeRequestId());
-    wait = std::max(wait, WaitOf(put));
+    wait = std::max(wait, waits[put.session_id()] += WaitOf(put));
   }
   CallOptions longer = options;
   if (!longer.timeout.has_value()) longer.timeout = timeout_ + wait;

@@ -54,9 +54,10 @@ class Client {
   absl::StatusOr<v1::PutResponse> Put(std::string_view session_id,
                                       std::vector<v1::Message> messages,
                                       const CallOptions& options = {}) const;
-  // Each Put gets a request_id of its own, if it has none. The deadline is as for the Put with the
-  // longest `wait`. OK even if every Put fails: an outcome whose error is UNAVAILABLE says that it
-  // is unknown. It is not repeated; repeat the Put.
+  // Each Put gets a request_id of its own, if it has none. The deadline is later by the longest
+  // time that the Puts of one session wait together. OK even if every Put fails: an outcome whose
+  // error has the reason OUTCOME_UNKNOWN says that it is unknown. It is not repeated; repeat the
+  // Put.
   absl::StatusOr<v1::PutBatchResponse> PutBatch(v1::PutBatchRequest request,
                                                 const CallOptions& options = {}) const;
   absl::StatusOr<v1::GetResponse> Get(const v1::GetRequest& request,

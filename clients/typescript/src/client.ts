@@ -153,12 +153,14 @@ export class MemoryClient {
    * in their order. `putReply` throws the error of one that failed, which is not repeated.
    */
   async putBatch(puts: Iterable<BatchedPut>, call: CallOptions = {}): Promise<wire.PutOutcome[]> {
-    let waits = 0;
+    // Puts of one session follow each other.
+    const waits = new Map<string, number>([["", 0]]);
     const made = Array.from(puts, ({ waitMs, messages = [], ...fields }) => {
-      waits = Math.max(waits, Math.min(waitMs ?? 0, LONGEST_WAIT_MS));
+      const before = waits.get(fields.sessionId) ?? 0;
+      waits.set(fields.sessionId, before + Math.max(0, Math.min(waitMs ?? 0, LONGEST_WAIT_MS)));
       return { ...identified(fields), messages: stored(messages), wait: durationOf(waitMs) };
     });
-    const timeoutMs = call.timeoutMs ?? this.caller.timeoutMs + waits;
+    const timeoutMs = call.timeoutMs ?? this.caller.timeoutMs + Math.max(...waits.values());
     return (await this.caller.unary(Memory.putBatch, { puts: made }, { ...call, timeoutMs })).outcomes;
   }
 
