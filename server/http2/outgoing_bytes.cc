@@ -1,7 +1,5 @@
 #include "server/http2/outgoing_bytes.h"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <memory>

@@ -1,7 +1,6 @@
 #include "server/http2/outgoing_bytes.h"
 
 #include <gtest/gtest.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>

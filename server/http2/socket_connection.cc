@@ -1,7 +1,5 @@
 #include "server/http2/socket_connection.h"
 
-#include <sys/uio.h>
-
 #include <array>
 #include <chrono>
 #include <cstddef>

@@ -5,7 +5,6 @@
 #include <openssl/x509v3.h>
 #include <sys/socket.h>
 #include <sys/types.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>

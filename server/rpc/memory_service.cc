@@ -2,10 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +31,6 @@
 #include "server/rpc/run_unary.h"
 #include "server/rpc/unary_call.h"
 #include "server/rpc/write_call.h"
-#include "server/settings/limits.h"
 #include "server/wire/convert.h"
 #include "server/wire/field_checks.h"
 #include "server/wire/filter.h"

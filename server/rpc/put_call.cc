@@ -20,7 +20,6 @@
 #include "core/base/exception.h"
 #include "core/base/memory_budget.h"
 #include "core/base/status_macros.h"
-#include "core/calls/call_end.h"
 #include "core/engine/engine.h"
 #include "core/writes/commands/put_set_reset.h"
 #include "core/writes/write.h"

@@ -1,5 +1,3 @@
-#include "server/rpc/put_call.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

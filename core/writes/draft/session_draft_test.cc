@@ -19,6 +19,7 @@
 #include "core/base/error.h"
 #include "core/model/session_config.h"
 #include "core/model/session_template.h"
+#include "core/sessions/recent_requests.h"
 #include "core/sessions/session.h"
 #include "core/writes/commands/put_set_reset.h"
 #include "core/writes/write.h"
