@@ -15,6 +15,7 @@ class Rare {
   Rare(const Rare& other) : Rare(*other) {}
   Rare(Rare&&) noexcept = default;
   ~Rare() = default;
+  // NOLINTNEXTLINE(bugprone-unhandled-self-assignment): the copy is made first.
   Rare& operator=(const Rare& other) { return *this = Rare(other); }
   Rare& operator=(Rare&&) noexcept = default;
   Rare& operator=(T value) {
