@@ -30,8 +30,8 @@ class OutgoingMessages {
     std::size_t bytes = 0;
     // Of the messages that have left with these, without their prefixes.
     std::size_t ended_bytes = 0;
-    // Who has a large message, a part of which these bytes are: `prefix`, then `message`. Nothing
-    // was copied then.
+    // Set where the bytes are a part of one large message: `prefix`, then `message`. Nothing was
+    // copied then, and both are valid for as long as `owner` is held.
     std::shared_ptr<const void> owner;
     std::string_view prefix;
     std::string_view message;

@@ -218,7 +218,7 @@ class TlsTransport final : public Transport {
     if (parts.size() == 1 || parts.front().iov_len >= kRecord) {
       return Write(parts.front().iov_base, parts.front().iov_len);
     }
-    // Of small parts each would be a record of its own.
+    // OpenSSL would make a record of each small part.
     std::array<char, kRecord> record;
     std::size_t size = 0;
     for (const iovec& part : parts) {

@@ -39,8 +39,8 @@ namespace memoryd {
 namespace {
 
 constexpr int kMaxPuts = 1000;
-// Before the deadline no Put begins behind another one any more: one that begins earlier is
-// answered in time even if the store stalls, and so the batch is. Of a short time three quarters.
+// No Put begins in the last time before the deadline: so much, at most three quarters of what there
+// was. A Put that begins earlier is answered in time even if the store stalls, and so is the batch.
 constexpr std::chrono::milliseconds kLastBegin(480);
 
 using BatchCall = std::shared_ptr<ParsedCall<v1::PutBatchRequest>>;

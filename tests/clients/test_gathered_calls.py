@@ -5,14 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from support.access import credential, write_credentials
-from support.server import Server
-from support.stores import fresh_store
 from support.waiting import wait_for
 
 from memoryd import AsyncClient, Client, MemorydError, _channels, _waiting, items
@@ -22,19 +18,6 @@ PATH = ("tests", "gathered")
 LARGE = b"x" * (20 << 20)
 # Longer than the tests take.
 SECONDS = 60.0
-
-
-@pytest.fixture(scope="module")
-def guarded(store_kind, tmp_path_factory) -> Iterator[Server]:
-    file = write_credentials(tmp_path_factory.mktemp("gathered") / "credentials.yaml", [
-        credential("a", ("read", "write"), token="ann"),
-        credential("b", ("read", "write"), token="bob"),
-        credential("a", ("write",), token="writer"),
-        credential("a", ("read",), token="reader"),
-    ])
-    with fresh_store(store_kind) as store, Server(
-            store, arguments=[f"--credentials={file}"]) as server:
-        yield server
 
 
 def calls_of(client: AsyncClient) -> list[Any]:

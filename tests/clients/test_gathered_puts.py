@@ -7,14 +7,12 @@ import contextvars
 import random
 import threading
 import uuid
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
 import pytest
 
-from support.access import credential, write_credentials
 from support.server import Server
 from support.stores import fresh_store
 
@@ -23,18 +21,6 @@ from memoryd.v1 import memory_service_pb2 as wire
 
 # Longer than the tests take.
 SECONDS = 60.0
-
-
-@pytest.fixture(scope="module")
-def guarded(store_kind, tmp_path_factory) -> Iterator[Server]:
-    file = write_credentials(tmp_path_factory.mktemp("gathered") / "credentials.yaml", [
-        credential("a", ("read", "write"), token="ann"),
-        credential("b", ("read", "write"), token="bob"),
-        credential("a", ("read",), token="reader"),
-    ])
-    with fresh_store(store_kind) as store, Server(
-            store, arguments=[f"--credentials={file}"]) as server:
-        yield server
 
 
 @pytest.fixture

@@ -11,7 +11,13 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from support.calls import Calls, user
-from support.server import Server, failed_start, open_channel, wait_for_health
+from support.server import (
+    Server,
+    failed_start,
+    open_channel,
+    terminated_under_load,
+    wait_for_health,
+)
 from support.stores import fresh_store
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -50,9 +56,8 @@ def test_an_idle_server_ends_at_once_and_well(store, number):
 
 def test_sigterm_under_load_keeps_all_that_was_acknowledged(store):
     acknowledged: list[list[str]] = [[] for _ in range(8)]
-    warm = threading.Barrier(9)
 
-    def write(writer: int, target: str) -> None:
+    def write(writer: int, target: str, warm: threading.Barrier) -> None:
         with open_channel(target) as channel:
             calls = Calls(channel)
             for number in range(1_000_000):
@@ -67,18 +72,7 @@ def test_sigterm_under_load_keeps_all_that_was_acknowledged(store):
                 if number == 20:
                     warm.wait(60)
 
-    with Server(store) as server:
-        writers = [threading.Thread(target=write, args=(writer, server.target))
-                   for writer in range(8)]
-        for writer in writers:
-            writer.start()
-        warm.wait(60)
-        begin = time.monotonic()
-        server.terminate()
-        assert server.wait() == 0
-        assert time.monotonic() - begin < 15
-        for writer in writers:
-            writer.join()
+    assert terminated_under_load(store, 8, write) < 15
     with Server(store) as server, server.channel() as channel:
         calls = Calls(channel)
         stored = {s: [m.text for m in calls.all_messages(f"s{s}")] for s in range(3)}

@@ -15,7 +15,7 @@ from support.blocks import WAIT, block, every_turn, turn
 from support.calls import Calls, memory, reason, refusal, user, wire
 from support.http import LISTEN, HttpCaller
 from support.metrics import Watch
-from support.server import Server, open_channel, ready
+from support.server import Server, open_channel, ready, terminated_under_load
 from support.stores import fresh_store
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
@@ -273,9 +273,8 @@ def test_a_deadline_stores_some_of_it_in_order(calls, name):
 
 def test_sigterm_under_load_keeps_all_that_was_acknowledged(store):
     acknowledged: list[list[str]] = [[] for _ in range(4)]
-    warm = threading.Barrier(5)
 
-    def write(writer: int, target: str) -> None:
+    def write(writer: int, target: str, warm: threading.Barrier) -> None:
         with open_channel(target) as channel:
             calls = Calls(channel)
             for number in range(1_000_000):
@@ -294,16 +293,7 @@ def test_sigterm_under_load_keeps_all_that_was_acknowledged(store):
                 if number == 10:
                     warm.wait(60)
 
-    with Server(store) as server:
-        writers = [threading.Thread(target=write, args=(writer, server.target))
-                   for writer in range(4)]
-        for writer in writers:
-            writer.start()
-        warm.wait(60)
-        server.terminate()
-        assert server.wait() == 0
-        for writer in writers:
-            writer.join()
+    terminated_under_load(store, 4, write)
     with Server(store) as server, server.channel() as channel:
         calls = Calls(channel)
         stored = [text for s in range(3) for text in texts(calls, f"s{s}")]

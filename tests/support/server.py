@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO
 
@@ -177,6 +178,27 @@ def pooling(store: str) -> dict[str, str]:
     if PORT_VARIABLE in os.environ and not store.startswith("sqlite"):
         return {"MEMORYD_TRANSACTION_POOLING": "true"}
     return {}
+
+
+def terminated_under_load(
+    store: str, writers: int, write: Callable[[int, str, threading.Barrier], None],
+) -> float:
+    """Ends a server by SIGTERM while so many threads run write(writer, target, warm), each of which
+    waits at `warm` once it is under way. The server must end well: in how many seconds it did."""
+    warm = threading.Barrier(writers + 1)
+    with Server(store) as server:
+        threads = [threading.Thread(target=write, args=(writer, server.target, warm))
+                   for writer in range(writers)]
+        for thread in threads:
+            thread.start()
+        warm.wait(60)
+        begin = time.monotonic()
+        server.terminate()
+        assert server.wait() == 0
+        seconds = time.monotonic() - begin
+        for thread in threads:
+            thread.join()
+    return seconds
 
 
 def failed_start(store: str, **options) -> tuple[int, str]:
