@@ -40,9 +40,9 @@ TEST(WorkloadTest, ABatchHasPutsOfTheSessionsInTurn) {
     EXPECT_EQ(*call.method, "/memoryd.v1.MemoryService/PutBatch");
     const auto request = Parse<v1::PutBatchRequest>(call.request);
     ASSERT_EQ(request.puts_size(), 2);
-    for (int i = 0; i < 2; ++i) {
-      const v1::PutRequest& put = request.puts(i);
-      EXPECT_EQ(put.session_id(), "s-" + std::to_string((number * 2 + i) % 3));
+    std::uint64_t written = number * 2;
+    for (const v1::PutRequest& put : request.puts()) {
+      EXPECT_EQ(put.session_id(), "s-" + std::to_string(written++ % 3));
       EXPECT_EQ(put.messages(0).text().size(), 200U);
       ids.insert(put.request_id());
     }
