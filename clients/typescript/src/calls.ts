@@ -1,9 +1,11 @@
 // One call, with its attempts.
 
 import type { DescMessage, DescMethodStreaming, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { create, toBinary } from "@bufbuild/protobuf";
 import type { Transport } from "@connectrpc/connect";
 import { Attempts, sleep, throwIfGivenUp } from "./attempts.js";
-import { errorOf } from "./errors.js";
+import { errorOf, NoRequest } from "./errors.js";
+import type { PutGatherer } from "./gathering.js";
 
 /** Options of a single call. */
 export interface CallOptions {
@@ -28,20 +30,31 @@ export interface SharedOptions {
   readonly trace?: (() => Readonly<Record<string, string>>) | undefined;
 }
 
-/** Makes an attempt of a unary call. */
-export type Unary = <I extends DescMessage, O extends DescMessage>(
-  method: DescMethodUnary<I, O>,
+type Header = Readonly<Record<string, string>>;
+
+/** Makes an attempt of a unary call, whose request is encoded. */
+export type Unary = <O extends DescMessage>(
+  method: DescMethodUnary<DescMessage, O>,
   signal: AbortSignal | undefined,
   timeoutMs: number,
-  header: Readonly<Record<string, string>>,
-  request: MessageInitShape<I>,
+  header: Header,
+  body: Uint8Array,
 ) => Promise<MessageShape<O>>;
+
+/** Makes the first attempt of a call in a way of its own, or returns undefined: nothing was done. */
+export type FirstAttempt<R> = (
+  header: Header,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+) => Promise<R | undefined>;
 
 /** A way to a server. */
 export interface Connection {
   readonly transport: Transport;
   /** Makes an attempt of a unary call; without it the transport does. */
   readonly unary?: Unary;
+  /** Makes the first attempts of Puts; without it they are as other calls. */
+  readonly puts?: PutGatherer;
   /** Waits until the server is connected, or throws when there is no way to know. */
   readonly ready: ((attempts: Attempts, signal: AbortSignal | undefined) => Promise<void>) | undefined;
   readonly close: () => void;
@@ -62,12 +75,13 @@ export class Caller {
     this.waitForReady = options.waitForReady ?? true;
   }
 
-  /** Calls until there is an answer or the time is over. */
+  /** Calls until there is an answer or the time is over. `first` makes the first attempt. */
   async unary<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
     options: CallOptions,
     isRepeatable = true,
+    first?: FirstAttempt<MessageShape<O>>,
   ): Promise<MessageShape<O>> {
     const { signal } = options;
     const timeoutMs = options.timeoutMs ?? this.timeoutMs;
@@ -77,9 +91,12 @@ export class Caller {
       if (!isRepeatable && this.waitForReady) await this.connection.ready?.(attempts, signal);
       try {
         const header = await this.header();
-        const { unary, transport } = this.connection;
-        if (unary !== undefined) return await unary(method, signal, attempts.leftMs, header, request);
-        return (await transport.unary(method, signal, attempts.leftMs, header, request)).message;
+        throwIfGivenUp(signal);
+        const begin = first;
+        first = undefined;
+        const reply = await begin?.(header, attempts.leftMs, signal);
+        throwIfGivenUp(signal);
+        return reply ?? (await this.attempt(method, signal, attempts.leftMs, header, request));
       } catch (thrown) {
         throwIfGivenUp(signal);
         await sleep(attempts.pause(errorOf(thrown)), signal);
@@ -158,12 +175,33 @@ export class Caller {
     this.connection.close();
   }
 
+  private async attempt<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    signal: AbortSignal | undefined,
+    timeoutMs: number,
+    header: Header,
+    request: MessageInitShape<I>,
+  ): Promise<MessageShape<O>> {
+    const { unary, transport } = this.connection;
+    if (unary !== undefined) return unary(method, signal, timeoutMs, header, encoded(method.input, request));
+    return (await transport.unary(method, signal, timeoutMs, header, request)).message;
+  }
+
   private async header(): Promise<Record<string, string>> {
     const { token, trace } = this.options;
     const header: Record<string, string> = { ...trace?.() };
     const given = typeof token === "function" ? await token() : token;
     if (given !== undefined) header["authorization"] = `Bearer ${given}`;
     return header;
+  }
+}
+
+/** The bytes of a request. Throws NoRequest for one that its message has no place for. */
+export function encoded<I extends DescMessage>(schema: I, request: MessageInitShape<I>): Uint8Array {
+  try {
+    return toBinary(schema, create(schema, request));
+  } catch (error) {
+    throw new NoRequest(error instanceof Error ? error.message : String(error), { cause: error });
   }
 }
 

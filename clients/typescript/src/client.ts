@@ -4,7 +4,7 @@ import type { DescMessage, Message as AnyProto, MessageInitShape, MessageShape }
 import { create, toBinary } from "@bufbuild/protobuf";
 import { timestampFromDate } from "@bufbuild/protobuf/wkt";
 import type { CallOptions, Connection, SharedOptions } from "./calls.js";
-import { Caller } from "./calls.js";
+import { Caller, encoded } from "./calls.js";
 import { Context } from "./contexts.js";
 import type { UserContext } from "./contexts.js";
 import type { AnyMessage } from "./forms.js";
@@ -95,7 +95,10 @@ const Items = itemWire.ItemService.method;
 export class MemoryClient {
   private readonly caller: Caller;
 
-  constructor(connection: Connection, options: SharedOptions) {
+  constructor(
+    private readonly connection: Connection,
+    options: SharedOptions,
+  ) {
     this.caller = new Caller(connection, options);
   }
 
@@ -136,7 +139,10 @@ export class MemoryClient {
 
   // Memory.
 
-  /** Appends messages and contents, all or none. Creates the session if it does not exist. */
+  /**
+   * Appends messages and contents, all or none. Creates the session if it does not exist. Over gRPC, Puts that are made
+   * at the same time are sent together, but those that wait for jobs and those in a trace.
+   */
   async put(sessionId: string, messages: Iterable<AnyMessage> = [], options: PutOptions = {}): Promise<wire.PutResponse> {
     const [{ waitMs, ...fields }, call] = split(options);
     const waits = waitMs === undefined ? undefined : Math.min(Math.max(0, waitMs), LONGEST_WAIT_MS);
@@ -145,7 +151,15 @@ export class MemoryClient {
     }
     const request = { ...identified(fields), sessionId, messages: stored(messages), wait: durationOf(waitMs) };
     const timeoutMs = call.timeoutMs ?? this.caller.timeoutMs + (waits ?? 0);
-    return this.caller.unary(Memory.put, request, { ...call, timeoutMs });
+    const put = {
+      sessionId,
+      itemCount: request.messages.length + (fields.contents?.length ?? 0),
+      waits: waitMs !== undefined,
+      encode: () => encoded(wire.PutRequestSchema, request),
+    };
+    return this.caller.unary(Memory.put, request, { ...call, timeoutMs }, true, async (header, leftMs, signal) =>
+      this.connection.puts?.put(put, header, leftMs, signal),
+    );
   }
 
   /**

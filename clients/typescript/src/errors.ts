@@ -96,11 +96,15 @@ export class MemorydError extends Error {
   }
 }
 
+/** A request that its message has no place for, such as a text where a number must be. */
+export class NoRequest extends TypeError {}
+
 /** The error of a failed attempt. Throws TypeError for a request that its message has no place for. */
 export function errorOf(thrown: unknown): MemorydError {
   if (thrown instanceof MemorydError) return thrown;
+  if (thrown instanceof NoRequest) throw thrown;
   const error = ConnectError.from(thrown, Code.Unavailable);
-  if (!error.isWireError && error.rawMessage.startsWith("serialize ")) throw new TypeError(error.rawMessage, { cause: thrown });
+  if (!error.isWireError && error.rawMessage.startsWith("serialize ")) throw new NoRequest(error.rawMessage, { cause: thrown });
   const info = error.findDetails(ErrorInfoSchema)[0];
   if (info !== undefined) {
     return new MemorydError(codeOf(error.code), error.rawMessage, info.reason, info.metadata, { cause: thrown });

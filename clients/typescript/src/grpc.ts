@@ -5,8 +5,9 @@ import { connect } from "node:net";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
 import type { Attempts } from "./attempts.js";
 import { sleep } from "./attempts.js";
-import type { Connection, SharedOptions } from "./calls.js";
+import type { Connection, SharedOptions, Unary } from "./calls.js";
 import { MemorydError } from "./errors.js";
+import { PutGatherer } from "./gathering.js";
 import { grpcCall } from "./grpcCall.js";
 
 /** Certificates of TLS, in PEM. */
@@ -81,10 +82,12 @@ function grpcConnection(target: string, options: ClientOptions): Connection {
       await sleep(pause, signal);
     }
   }
+  const unary: Unary = (method, signal, timeoutMs, header, body) =>
+    grpcCall(sessions, method, signal, timeoutMs, header, body);
   return {
     transport,
-    unary: (method, signal, timeoutMs, header, request) =>
-      grpcCall(sessions, method, signal, timeoutMs, header, request),
+    unary,
+    puts: new PutGatherer(unary, options.waitForReady ?? true),
     ready,
     close: () => {
       sessions.abort();

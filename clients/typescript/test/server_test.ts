@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { createRequire } from "node:module";
 import { after, test } from "node:test";
-import { Client, content, fromOpenAI, hitText, itemValue, message, MemorydError } from "memoryd";
+import { Client, content, fromOpenAI, hitText, itemValue, message, MemorydError, textOf } from "memoryd";
 import type { MemoryClient } from "memoryd";
 import { Client as WebClient } from "memoryd/web";
 import { MessageOrder, SessionChange } from "memoryd/wire";
@@ -51,6 +51,32 @@ for (const [way, client] of clients) {
     assert.equal((await client.set(session, [fromOpenAI({ role: "user", content: "c" })])).removedCount, 2n);
     assert.equal((await client.deleteSession(session)).messageCount, 1n);
     assert.ok((await client.serverInfo()).store);
+  });
+
+  test(`${way}: what is no request is a TypeError at once, alone and beside others`, async () => {
+    const bad = (): Promise<unknown> => client.put(id(), [], { expectedRevision: "x" as unknown as bigint });
+    await assert.rejects(bad(), TypeError);
+    const others = Array.from({ length: 20 }, () => client.put(id(), [message("user", "x")]));
+    await assert.rejects(bad(), TypeError);
+    for (const { revision } of await Promise.all(others)) assert.equal(revision, 1n);
+  });
+
+  test(`${way}: Puts that are given up in the turn they are made in are cancelled`, async () => {
+    const stop = new AbortController();
+    const all = Array.from({ length: 5 }, () => client.put(id(), [message("user", "x")], { signal: stop.signal }));
+    stop.abort();
+    for (const one of all) await assert.rejects(one, { code: "CANCELLED" });
+  });
+
+  test(`${way}: Puts at the same time are each done once`, async () => {
+    const sessions = Array.from({ length: 7 }, id);
+    const put = (at: number): Promise<unknown> => client.put(sessions[at % 7] ?? "", [message("user", String(at))]);
+    await Promise.all(Array.from({ length: 200 }, (_, at) => put(at)));
+    for (const [first, session] of sessions.entries()) {
+      const texts = (await listed(client.getAll(session))).map(textOf);
+      const all = Array.from({ length: 200 }, (_, at) => at).filter((at) => at % 7 === first);
+      assert.deepEqual(texts.map(Number).sort((a, b) => a - b), all);
+    }
   });
 
   test(`${way}: an error has code, reason and field`, async () => {
