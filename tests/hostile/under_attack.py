@@ -19,8 +19,9 @@ store and a core of its own (taskset), take half the time. Exits with 1 when a s
 second tenant met an error, the p99 of its Puts or of its Gets was more than twice that beside the
 loops, memory did not come back, or the server did not.
 
-With --soak one server stands random attacks in turn, of those named. Nothing acknowledged may be
-lost, and the resident memory of the last quarter is at most 1.05 times that of the second.
+With --soak one server stands the attacks named in four random orders, a quarter of the time each,
+so that quarters are alike. Nothing acknowledged may be lost, and the resident memory of the last
+quarter is at most 1.05 times that of the second.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ import multiprocessing
 import pathlib
 import random
 import re
+import statistics
 import sys
 import tempfile
 import time
@@ -57,7 +59,7 @@ LOOPS_SHARE = 0.5
 WATCHED_SECONDS = {False: 2.0, True: 15.0}
 # Their attacks leave jobs open.
 JOB_KINDS = (4, 6)
-SOAK_SPELL_SECONDS = (5.0, 20.0)
+SHORTEST_SPELL_SECONDS = 2.0
 RESULTS = REPOSITORY / "build" / "results"
 
 
@@ -273,24 +275,35 @@ def soak(store: str, chosen: Sequence[Attack], minutes: float, processes: int, s
         server, group = stack.enter_context(target.started())
         crowd = Crowd(target.site(server, processes), server)
         crowd.begin()
-        ran, end = 0, time.monotonic() + 60 * minutes
-        while time.monotonic() < end and not crowd.dead:
-            attack = chance.choice(chosen)
+        begin, share = time.monotonic(), 60 * minutes / (4 * len(chosen))
+        # Of each quarter, by attack: what was resident.
+        quarters: list[dict[str, float]] = [{} for _ in range(4)]
+        spells = [(quarter, attack) for quarter in quarters
+                  for attack in chance.sample(chosen, len(chosen))]
+        for number, (quarter, attack) in enumerate(spells):
+            if crowd.dead:
+                break
+            crowd.resident.clear()
             crowd.add_attackers(attack.name, chance.choice(attack.ports), processes)
-            crowd.spell(ATTACKING, min(chance.uniform(*SOAK_SPELL_SECONDS),
-                                       max(0.0, end - time.monotonic())))
+            crowd.spell(ATTACKING, max(SHORTEST_SPELL_SECONDS,
+                                       begin + share * (number + 1) - time.monotonic()))
             crowd.end_attackers()
-            ran += 1
+            quarter[attack.name] = statistics.mean(crowd.resident)
         seen = crowd.end()
         state = target.state(server, seen)
-        size = len(crowd.resident) // 4
-        quarters = [sum(crowd.resident[n * size:(n + 1) * size]) / max(1, size) for n in range(4)]
-        growth = quarters[3] / quarters[1] if quarters[1] else 0.0
+        means = [statistics.mean(quarter.values()) if quarter else 0.0 for quarter in quarters]
+        growth = means[3] / means[1] if means[1] else 0.0
         peak = group.peak_mib() if group else crowd.peak_mib
+        after, _ = resident_mib(server.pid)
+    grown = sorted(((last - quarters[1][name], name) for name, last in quarters[3].items()),
+                   reverse=True)
     acknowledged = sum(map(len, seen.acknowledged.values()))
-    print(f"soak: store {store}, attacks {ran}, acknowledged {acknowledged}, errors "
+    print(f"soak: store {store}, attacks {len(spells)}, acknowledged {acknowledged}, errors "
           f"{dict(seen.errors)}, peak {peak:.0f} MiB, resident by quarters "
-          f"{[round(q) for q in quarters]} MiB, growth {growth:.3f}, then {state}", flush=True)
+          f"{[round(mean) for mean in means]} MiB, growth {growth:.3f}, lowest "
+          f"{[round(min(quarter.values(), default=0)) for quarter in quarters]} MiB, afterwards "
+          f"{after:.0f} MiB, most grown {[f'{name} {more:.0f}' for more, name in grown[:3]]}, "
+          f"then {state}", flush=True)
     return state == "serves" and not seen.errors and growth <= MOST_GROWTH
 
 
