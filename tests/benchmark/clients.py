@@ -8,8 +8,8 @@ usage: clients.py [--method put|get] [--outstanding N] [--seconds N] [--rounds N
 tools/typescript.sh. They take turns, so that what else the machine does falls on all of them; each has
 sessions of its own. Prints a line for each round and one of medians.
 
-AsyncClient sends Puts that wait for each other in one call; the others send each by itself. A Get is a
-call in all of them.
+AsyncClient and TypeScript's Client send Puts that wait for each other in one call; the others send each
+by itself. A Get is a call in all of them.
 """
 
 from __future__ import annotations
