@@ -1,5 +1,7 @@
 #include "core/calls/executor.h"
 
+#include <sys/resource.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -15,13 +17,27 @@
 
 namespace memoryd {
 
-Executor::Executor(int threads, std::size_t max_queued, Counter* exceptions, Clock now)
+namespace {
+
+// Linux has it for each thread. Nine times less of a processor that others want.
+constexpr int kNice = 10;
+
+}  // namespace
+
+Executor::Executor(int threads, std::size_t max_queued, Counter* exceptions, Clock now,
+                   Priority priority)
     : max_queued_(max_queued),
       exceptions_(exceptions),
       now_(std::move(now)),
       idle_(static_cast<std::size_t>(threads)) {
   threads_.reserve(static_cast<std::size_t>(threads));
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { RunTasks(); });
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, priority] {
+      // Where it is not allowed, the threads run as others do.
+      if (priority == Priority::kBelow) ::setpriority(PRIO_PROCESS, 0, kNice);
+      RunTasks();
+    });
+  }
 }
 
 Executor::~Executor() {

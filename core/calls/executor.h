@@ -25,11 +25,14 @@ class Executor {
   // Runs a tenant's task some time.
   using Run = std::function<void(std::string_view tenant, Task task)>;
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
+  // Of the pool's threads, when processors are short. kBelow: they run after those that serve
+  // everybody, for tasks that compute for long.
+  enum class Priority { kAsOthers, kBelow };
 
   // `exceptions`, which must outlive it, counts tasks that threw. What waits for such a task must
   // not wait for ever: tasks catch what they can tell somebody.
   Executor(int threads, std::size_t max_queued, Counter* exceptions,
-           Clock now = &std::chrono::steady_clock::now);
+           Clock now = &std::chrono::steady_clock::now, Priority priority = Priority::kAsOthers);
   // Runs what is queued, then joins.
   ~Executor();
   Executor(const Executor&) = delete;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <future>
@@ -126,6 +127,15 @@ TEST_F(ExecutorTest, ATaskThatThrowsIsCountedAndTheOthersRun) {
   executor_->Submit("a", Task("a2"));
   EXPECT_THAT(Release(), ElementsAre("a2"));
   EXPECT_EQ(exceptions_.load(), 1U);
+}
+
+TEST_F(ExecutorTest, ThreadsBelowOthersAreNice) {
+  int nice = 0;
+  executor_ = std::make_unique<Executor>(1, 8, &exceptions_, &std::chrono::steady_clock::now,
+                                         Executor::Priority::kBelow);
+  executor_->Submit("a", [&nice] { nice = ::getpriority(PRIO_PROCESS, 0); });
+  executor_.reset();
+  EXPECT_GE(nice, 10);
 }
 
 TEST_F(ExecutorTest, WhatATaskAddsDuringShutdownStillRuns) {

@@ -230,7 +230,8 @@ class Server final : public Http2Server {
       : options_(std::move(options)),
         pot_(options_.unauthenticated_bytes),
         peers_(&pot_, options_.max_connections, options_.max_connections_per_address),
-        large_messages_(kLargeMessageThreads, kMaxLargeMessages, stats_.exception_counter()) {
+        large_messages_(kLargeMessageThreads, kMaxLargeMessages, stats_.exception_counter(),
+                        &std::chrono::steady_clock::now, Executor::Priority::kBelow) {
     environment_.methods = methods;
     environment_.budget = budget;
     environment_.stats = &stats_;
