@@ -32,6 +32,11 @@ TEST(AdmitInTimeTest, OfOtherTenantsOnlyThatCountsWhichGoesBefore) {
   EXPECT_TRUE(Admit(milliseconds(1'000), milliseconds(100), milliseconds(300)).ok());
 }
 
+TEST(AdmitInTimeTest, BesideOtherTenantsItMayTakeTwoThirds) {
+  EXPECT_TRUE(Admit(milliseconds(1'000), milliseconds(200), milliseconds(300)).ok());
+  EXPECT_FALSE(Admit(milliseconds(1'000), milliseconds(201), milliseconds(300)).ok());
+}
+
 TEST(AdmitInTimeTest, ACallWhoseTimeIsOverIsNotRefused) {
   EXPECT_TRUE(Admit(milliseconds(100), milliseconds(100), milliseconds(0)).ok());
   EXPECT_TRUE(Admit(milliseconds(100), milliseconds(100), milliseconds(-5)).ok());
