@@ -61,6 +61,7 @@ WATCHED_SECONDS = {False: 2.0, True: 15.0}
 JOB_KINDS = (4, 6)
 SHORTEST_SPELL_SECONDS = 2.0
 RESULTS = REPOSITORY / "build" / "results"
+AUTOGROUPS = pathlib.Path("/proc/sys/kernel/sched_autogroup_enabled")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -375,6 +376,10 @@ def main() -> int:
         print("\n".join(f"{case.attack.kind} {case.name}" for case in cases
                         if case.store == cases[0].store))
         return 0
+    with contextlib.suppress(OSError):
+        if AUTOGROUPS.read_text().strip() != "0":
+            print(f"under attack: nice counts within a session only, and each of PostgreSQL's processes "
+                  f"is one: write 0 to {AUTOGROUPS}", file=sys.stderr)
     if arguments.soak:
         good = [soak(store, list({case.attack.name: case.attack for case in cases}.values()),
                      arguments.soak, arguments.processes, arguments.seed)
