@@ -3,15 +3,13 @@ nobody. Another's session must answer as one that never was, and stay as it is."
 
 from __future__ import annotations
 
-import collections
-import threading
-
 import grpc
 import pytest
 
 from support.access import METHODS, READS, SUBJECT_TOKENS, Caller, request_of, write_subjects
 from support.blocks import block, models_file
 from support.calls import memory, reason, user
+from support.changing import read_beside
 from support.http import GRPC_ONLY, LISTEN, HttpChannel, HttpError
 from support.model_server import ModelServer
 from support.server import Server
@@ -259,25 +257,19 @@ def test_who_may_not_read_still_writes_only_his_own(callers, everybody):
 
 def test_an_id_that_changes_hands_shows_nothing_of_the_other(ann, bob, everybody):
     """The look at whose it is, and the read: nothing comes between."""
-    stop = threading.Event()
 
     def change_hands() -> None:
-        for _ in range(60):
-            for call, text in ((bob, SECRET), (ann, "own")):
-                everybody("DeleteSession", session_id="hot")
-                call("Put", session_id="hot", messages=[user(text)])
-        stop.set()
+        for call, text in ((bob, SECRET), (ann, "own")):
+            everybody("DeleteSession", session_id="hot")
+            call("Put", session_id="hot", messages=[user(text)])
 
-    changing = threading.Thread(target=change_hands)
-    changing.start()
-    seen: collections.Counter[str] = collections.Counter()
-    while not stop.is_set() and changing.is_alive():
-        for method in ("Get", "GetAll", "StreamAll", "Query"):
-            got = outcome(ann, method, asked(method, "hot"))
-            assert SECRET not in str(got), method
-            if isinstance(got, tuple):
-                assert got[:2] == (grpc.StatusCode.ABORTED, "SESSION_REPLACED")
-            seen["refused" if isinstance(got, tuple) else "own" if "own" in str(got) else "none"] += 1
-    changing.join()
-    assert stop.is_set()
+    def read(method: str) -> str:
+        got = outcome(ann, method, asked(method, "hot"))
+        assert SECRET not in str(got), method
+        if not isinstance(got, tuple):
+            return "own" if "own" in str(got) else "none"
+        assert got[:2] == (grpc.StatusCode.ABORTED, "SESSION_REPLACED")
+        return "refused"
+
+    seen = read_beside(change_hands, read, ("Get", "GetAll", "StreamAll", "Query"), {"own", "none"})
     assert seen["own"] and seen["none"], seen
