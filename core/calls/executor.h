@@ -25,8 +25,8 @@ class Executor {
   // Runs a tenant's task some time.
   using Run = std::function<void(std::string_view tenant, Task task)>;
   using Clock = std::function<std::chrono::steady_clock::time_point()>;
-  // Of the pool's threads, when processors are short. kBelow: they run after those that serve
-  // everybody, for tasks that compute for long.
+  // How the pool's threads share a processor that other threads want too. kBelow: they give way,
+  // for tasks that compute for long.
   enum class Priority { kAsOthers, kBelow };
 
   // `exceptions`, which must outlive it, counts tasks that threw. What waits for such a task must

@@ -30,7 +30,8 @@ export interface SharedOptions {
   readonly trace?: (() => Readonly<Record<string, string>>) | undefined;
 }
 
-type Header = Readonly<Record<string, string>>;
+/** The headers of an attempt: the token, and the trace. */
+export type Header = Readonly<Record<string, string>>;
 
 /** Makes an attempt of a unary call, whose request is encoded. */
 export type Unary = <O extends DescMessage>(
@@ -42,7 +43,7 @@ export type Unary = <O extends DescMessage>(
 ) => Promise<MessageShape<O>>;
 
 /** Makes the first attempt of a call in a way of its own, or returns undefined: nothing was done. */
-export type FirstAttempt<R> = (
+type FirstAttempt<R> = (
   header: Header,
   timeoutMs: number,
   signal: AbortSignal | undefined,

@@ -1,14 +1,12 @@
 // Puts that callers make at the same time, gathered into calls of PutBatch.
 
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
-import type { Unary } from "./calls.js";
+import type { Header, Unary } from "./calls.js";
 import { errorOf, MemorydError } from "./errors.js";
 import type { StatusCode } from "./errors.js";
 import type { PutOutcome, PutResponse } from "./gen/memoryd/v1/memory_service_pb.js";
 import { MemoryService, PutBatchRequestSchema } from "./gen/memoryd/v1/memory_service_pb.js";
 import { outcomeError } from "./puts.js";
-
-type Header = Readonly<Record<string, string>>;
 
 /** A Put that is to be made. */
 export interface Put {
@@ -66,13 +64,15 @@ export class PutGatherer {
     const isPlain = Object.keys(header).every((name) => name === "authorization");
     const mayBeLong = put.waits || this.slow.has(put.sessionId);
     if (mayBeLong || !isPlain || timeoutMs < SHORTEST_TIMEOUT_MS || isOld(this.server)) return undefined;
+    // First, since what throws here must leave no line behind.
+    const body = put.encode();
     const token = header["authorization"] ?? "";
     let line = this.lines.get(token);
     if (line === undefined) {
       line = new Line(this.server, header, () => this.lines.delete(token));
       this.lines.set(token, line);
     }
-    const reply = await line.put(put, timeoutMs, signal);
+    const reply = await line.put(put.itemCount, body, timeoutMs, signal);
     if (reply?.usage !== undefined) this.remember(put.sessionId);
     return reply;
   }
@@ -108,10 +108,14 @@ class Line {
     private readonly onEmpty: () => void,
   ) {}
 
-  async put(put: Put, timeoutMs: number, signal: AbortSignal | undefined): Promise<PutResponse | undefined> {
-    const body = put.encode();
+  put(
+    itemCount: number,
+    body: Uint8Array,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<PutResponse | undefined> {
     if (this.underWay === 0 && this.waiting.length === 0) return this.counted(() => this.alone(body, timeoutMs, signal));
-    const one = new Waiting(put.itemCount, body, timeoutMs, signal);
+    const one = new Waiting(itemCount, body, timeoutMs, signal);
     this.waiting.push(one);
     if (!this.isDue) {
       this.isDue = true;

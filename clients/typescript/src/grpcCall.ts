@@ -8,6 +8,7 @@ import { anyUnpack } from "@bufbuild/protobuf/wkt";
 import type { Http2SessionManager } from "@connectrpc/connect-node";
 import type { ClientHttp2Stream, IncomingHttpHeaders } from "node:http2";
 import { constants } from "node:http2";
+import type { Header } from "./calls.js";
 import { codeOf, MemorydError } from "./errors.js";
 import { ErrorInfoSchema, StatusSchema } from "./gen/google/rpc/error_details_pb.js";
 
@@ -20,7 +21,7 @@ export async function grpcCall<O extends DescMessage>(
   method: DescMethodUnary<DescMessage, O>,
   signal: AbortSignal | undefined,
   timeoutMs: number,
-  header: Readonly<Record<string, string>>,
+  header: Header,
   body: Uint8Array,
 ): Promise<MessageShape<O>> {
   const frame = Buffer.allocUnsafe(PREFIX_BYTES + body.length);

@@ -230,31 +230,32 @@ test("a Put ends at its own time", async (context) => {
   for (const one of gathered) await assert.rejects(one, { code: "DEADLINE_EXCEEDED", mayHaveBeenDone: true });
 });
 
-test("one that is given up before it is sent is not sent", async () => {
+// Three Puts at the same time, of which the second is given up by `stop`.
+function withOneToGiveUp(): { answers: Answers; stop: AbortController; given: Promise<unknown>; others: Promise<unknown>[] } {
   const answers = new Answers();
   const stop = new AbortController();
   const first = answers.put("x");
   const given = answers.put("y", { signal: stop.signal });
-  const third = answers.put("z");
+  return { answers, stop, given, others: [first, answers.put("z")] };
+}
+
+test("one that is given up before it is sent is not sent", async () => {
+  const { answers, stop, given, others } = withOneToGiveUp();
   stop.abort();
   await assert.rejects(given, { code: "CANCELLED" });
   await turn();
   assert.deepEqual(answers.calls, [["Put", ["x"]], ["Put", ["z"]]]);
   for (const made of answers.made) made.reply();
-  await Promise.all([first, third]);
+  await Promise.all(others);
 });
 
 test("one that is given up after it was sent is cancelled, and the others are not", async () => {
-  const answers = new Answers();
-  const stop = new AbortController();
-  const first = answers.put("x");
-  const given = answers.put("y", { signal: stop.signal });
-  const third = answers.put("z");
+  const { answers, stop, given, others } = withOneToGiveUp();
   await turn();
   stop.abort();
   await assert.rejects(given, { code: "CANCELLED", mayHaveBeenDone: true });
   for (const made of answers.made) made.reply();
-  await Promise.all([first, third]);
+  await Promise.all(others);
 });
 
 test("what may take long, is short of time or has a trace goes by itself", async () => {
