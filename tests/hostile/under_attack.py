@@ -277,14 +277,14 @@ def soak(store: str, chosen: Sequence[Attack], minutes: float, processes: int, s
         crowd = Crowd(target.site(server, processes), server)
         crowd.begin()
         begin, share = time.monotonic(), 60 * minutes / (4 * len(chosen))
-        # Of each quarter, by attack: what was resident.
+        # For each quarter, the mean resident memory during each attack.
         quarters: list[dict[str, float]] = [{} for _ in range(4)]
         spells = [(quarter, attack) for quarter in quarters
                   for attack in chance.sample(chosen, len(chosen))]
         for number, (quarter, attack) in enumerate(spells):
             if crowd.dead:
                 break
-            crowd.resident.clear()
+            crowd.resident = [resident_mib(server.pid)[0]]
             crowd.add_attackers(attack.name, chance.choice(attack.ports), processes)
             crowd.spell(ATTACKING, max(SHORTEST_SPELL_SECONDS,
                                        begin + share * (number + 1) - time.monotonic()))
@@ -299,7 +299,7 @@ def soak(store: str, chosen: Sequence[Attack], minutes: float, processes: int, s
     grown = sorted(((last - quarters[1][name], name) for name, last in quarters[3].items()),
                    reverse=True)
     acknowledged = sum(map(len, seen.acknowledged.values()))
-    print(f"soak: store {store}, attacks {len(spells)}, acknowledged {acknowledged}, errors "
+    print(f"soak: store {store}, attacks {sum(map(len, quarters))}, acknowledged {acknowledged}, errors "
           f"{dict(seen.errors)}, peak {peak:.0f} MiB, resident by quarters "
           f"{[round(mean) for mean in means]} MiB, growth {growth:.3f}, lowest "
           f"{[round(min(quarter.values(), default=0)) for quarter in quarters]} MiB, afterwards "
