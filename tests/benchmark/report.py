@@ -12,6 +12,7 @@ import statistics
 import subprocess
 from collections.abc import Sequence
 
+import scale
 import summary
 import targets
 from bench import Samples
@@ -19,6 +20,7 @@ from bench import Samples
 _BEGIN = "<!-- results: written by tests/benchmark/{script} -->"
 _END = "<!-- end of results -->"
 _HEAD = "summary.py"
+_SCALE = "scale.py"
 _PACKAGES = {"gRPC": "libgrpc++-dev", "libpqxx": "libpqxx-dev", "SQLite": "libsqlite3-0",
              "PostgreSQL": "postgresql-15"}
 _PEERS = ("llama-index-core", "langchain-postgres", "langgraph-checkpoint-postgres", "mem0ai",
@@ -227,11 +229,15 @@ def replace_results(page, script, lines):
 
 
 def refresh_head(page):
-    """Makes the main figures, where the page has them, those of its tables."""
+    """Makes the main figures, where the page has them, those of its tables, and with them the model
+    of the page about scale beside it."""
     text = page.read_text()
     if _BEGIN.format(script=_HEAD) in text:
         page.write_text(_replaced(text, _HEAD, summary.lines(text)))
         (page.parent / summary.PICTURE).write_text(summary.picture(text))
+    scaled = page.with_name(scale.PAGE.name)
+    if scaled.exists():
+        scaled.write_text(_replaced(scaled.read_text(), _SCALE, scale.lines(text)))
 
 
 def _replaced(text, script, lines):

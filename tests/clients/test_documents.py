@@ -266,7 +266,8 @@ def test_models_and_jobs(reader, calls, models):
 
 def test_what_an_operator_types(reader):
     take_the_tour(reader)
-    for page in ("CONFIGURATION.md", "TENANTS.md", "CAPACITY.md", "MONITORING.md", "STORES.md", "DEPLOY.md"):
+    for page in ("CONFIGURATION.md", "TENANTS.md", "CAPACITY.md", "MONITORING.md", "STORES.md", "SCALE.md",
+                 "DEPLOY.md"):
         read(reader, DOCS / page)
     read(reader, DOCS / "ACCESS.md", without=WORKED_EXAMPLE)
     read(reader, DOCS / "COMMAND_LINE.md")
