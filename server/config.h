@@ -33,7 +33,7 @@ struct Config {
   int readers = 0;
   int searchers = 0;
   int store_timeout_ms = 0;
-  bool transaction_pooling = false;
+  Pooling transaction_pooling = Pooling::kNone;
   std::int64_t max_pending_calls = 0;
   std::int64_t cache_mib = 0;
   std::int64_t active_mib = 0;

@@ -179,8 +179,19 @@ constexpr std::array kSettings = {
         "COMMIT included."},
     Setting{"transaction_pooling", "Whether a transaction pooler is before PostgreSQL.",
             [] { return std::string("false"); },
-            [](Config& c, const std::string& v) { return ParseBool(v, c.transaction_pooling); },
-            "Such as PgBouncer. The server then uses no named statements and no session state."},
+            [](Config& c, const std::string& v) -> std::string {
+              std::string choice;
+              if (std::string error = ParseChoice(v, {"false", "true", "unnamed"}, choice);
+                  !error.empty()) {
+                return error;
+              }
+              c.transaction_pooling = choice == "true"      ? Pooling::kNamed
+                                      : choice == "unnamed" ? Pooling::kUnnamed
+                                                            : Pooling::kNone;
+              return {};
+            },
+            "Such as PgBouncer. true: statements are prepared until the pooler loses one. unnamed: "
+            "none is prepared. [Behind a pooler](STORES.md#behind-a-pooler)."},
     Setting{"max_pending_calls", "The most calls that wait for the store. More are refused.",
             [] { return std::string("4096"); },
             [](Config& c, const std::string& v) {

@@ -21,6 +21,14 @@ enum class Coherence {
   kExclusive,  // This server alone, secured by a lock in the store.
 };
 
+// Whether a pooler in transaction mode is between a server and PostgreSQL. Connections have no
+// session state then.
+enum class Pooling {
+  kNone,
+  kNamed,    // Statements have names, until the pooler is seen to lose them.
+  kUnnamed,  // They have none.
+};
+
 struct StoreOptions {
   // As ParseStoreUrl takes it: `sqlite:PATH`, `sqlite::memory:`, `postgresql://…` (libpq's URI,
   // several hosts allowed), or one of SQLAlchemy's spellings of these.
@@ -32,11 +40,10 @@ struct StoreOptions {
   int readers = 4;
   // Bounds every call to the store, in milliseconds.
   int timeout_ms = 5000;
-  // True when a pooler in transaction mode stands between: no named statements, no session state.
-  bool transaction_pooling = false;
+  Pooling transaction_pooling = Pooling::kNone;
   // SQLite: the loss of commits in a damaged log that is accepted, as the refusal to open named it.
   std::string accept_lost_commits = {};
-  // Given lines for the operator's log while a store is opened; may be empty.
+  // Given lines for the operator's log, on any thread, as long as the store lives; may be empty.
   std::function<void(const std::string& line)> warn = {};
 };
 

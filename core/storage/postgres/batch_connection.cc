@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 #include "core/storage/postgres/batch_statement.h"
 #include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/sqlstate.h"
+#include "core/storage/postgres/statement_names.h"
 
 namespace memoryd {
 namespace {
@@ -58,8 +60,8 @@ void AppendNumbers(const PGresult* result, std::vector<std::int64_t>& numbers) {
 
 }  // namespace
 
-BatchConnection::BatchConnection(PGconn* connection, bool named_statements)
-    : connection_(connection, &PQfinish), named_statements_(named_statements) {
+BatchConnection::BatchConnection(PGconn* connection, std::shared_ptr<StatementNames> names)
+    : connection_(connection, &PQfinish), names_(std::move(names)) {
   PQsetNoticeReceiver(connection, &BatchConnection::OnNotice, this);
 }
 
@@ -73,8 +75,8 @@ absl::StatusOr<std::unique_ptr<BatchConnection>> BatchConnection::Connect(
   }
   keywords.push_back(nullptr);
   values.push_back(nullptr);
-  std::unique_ptr<BatchConnection> connection(new BatchConnection(
-      PQconnectdbParams(keywords.data(), values.data(), 0), settings.named_statements));
+  std::unique_ptr<BatchConnection> connection(
+      new BatchConnection(PQconnectdbParams(keywords.data(), values.data(), 0), settings.names));
   PGconn* const raw = connection->connection_.get();
   if (PQstatus(raw) != CONNECTION_OK || PQsetnonblocking(raw, 1) != 0) {
     return StatusForSqlState("", PQerrorMessage(raw));
@@ -91,18 +93,28 @@ void BatchConnection::OnNotice(void* self, const PGresult* notice) {
 
 BatchReply BatchConnection::Execute(const ShapedStatement& statement, Deadline deadline) {
   std::string name;
-  const bool prepared = named_statements_ && Prepare(statement, deadline, name);
+  if (names_->used() && Prepare(statement, deadline, name)) {
+    BatchReply reply = Send(statement, name, deadline);
+    if (reply.kind != BatchReply::Kind::kError || !names_->GiveUpAfter(reply.sqlstate)) {
+      return reply;
+    }
+  }
+  return Send(statement, "", deadline);
+}
+
+BatchReply BatchConnection::Send(const ShapedStatement& statement, const std::string& name,
+                                 Deadline deadline) {
   if (lost_) return {};
   ReachFailpoint("commit_begun");
   PGconn* const connection = connection_.get();
   const int count = static_cast<int>(statement.values().size());
   const std::vector<int> formats(statement.values().size(), 1);
   const int sent =
-      prepared ? PQsendQueryPrepared(connection, name.c_str(), count, statement.values().data(),
-                                     statement.lengths().data(), formats.data(), 1)
-               : PQsendQueryParams(connection, statement.Sql().c_str(), count,
-                                   statement.types().data(), statement.values().data(),
-                                   statement.lengths().data(), formats.data(), 1);
+      name.empty() ? PQsendQueryParams(connection, statement.Sql().c_str(), count,
+                                       statement.types().data(), statement.values().data(),
+                                       statement.lengths().data(), formats.data(), 1)
+                   : PQsendQueryPrepared(connection, name.c_str(), count, statement.values().data(),
+                                         statement.lengths().data(), formats.data(), 1);
   if (sent != 1) return SendFailed();
   // All but the largest batches are in the socket's buffer by now.
   ReachFailpoint("commit_sent");
@@ -139,23 +151,16 @@ bool BatchConnection::Prepare(const ShapedStatement& statement, Deadline deadlin
   if (found == plan_of_.end()) {
     plans_.push_front({statement.shape(), ""});
     plan_of_[statement.shape()] = plans_.begin();
-    if (plans_.size() <= kMaxPlans) return false;
-    const Plan last = std::move(plans_.back());
-    plans_.pop_back();
-    plan_of_.erase(last.shape);
-    if (last.name.empty()) return false;
-    const std::string sql = fmt::format("DEALLOCATE {}", last.name);
-    if (PQsendQuery(connection_.get(), sql.c_str()) != 1 ||
-        Await(deadline).kind != BatchReply::Kind::kDone) {
-      lost_ = true;
-    }
+    if (plans_.size() > kMaxPlans) ForgetPlan(deadline);
     return false;
   }
   plans_.splice(plans_.begin(), plans_, found->second);
   Plan& plan = plans_.front();
+  if (plan.refused) return false;
   if (plan.name.empty()) {
-    std::string fresh = fmt::format("b{}", ++prepared_);
-    if (PQsendPrepare(connection_.get(), fresh.c_str(), statement.Sql().c_str(),
+    const std::string sql = statement.Sql();
+    std::string fresh = StatementName(sql, statement.types());
+    if (PQsendPrepare(connection_.get(), fresh.c_str(), sql.c_str(),
                       static_cast<int>(statement.types().size()), statement.types().data()) != 1) {
       lost_ = true;
       return false;
@@ -164,12 +169,34 @@ bool BatchConnection::Prepare(const ShapedStatement& statement, Deadline deadlin
     if (reply.kind != BatchReply::Kind::kDone) {
       // What is wrong with the statement comes up again, and is reported, when it is executed.
       lost_ = lost_ || reply.kind != BatchReply::Kind::kError;
+      names_->GiveUpAfter(reply.sqlstate);
+      // PgBouncer ends a connection that prepares a name once more.
+      plan.refused = names_->pooled();
       return false;
     }
     plan.name = std::move(fresh);
   }
   name = plan.name;
   return true;
+}
+
+void BatchConnection::ForgetPlan(Deadline deadline) {
+  // A pooler's server has the statement under a name of the pooler's, so it could not be told. What
+  // has a name keeps it there, and of the others, if only the newest, one goes.
+  const auto last = names_->pooled()
+                        ? std::prev(std::find_if(plans_.rbegin(), plans_.rend(),
+                                                 [](const Plan& plan) { return plan.name.empty(); })
+                                        .base())
+                        : std::prev(plans_.end());
+  const std::string name = last->name;
+  plan_of_.erase(last->shape);
+  plans_.erase(last);
+  if (name.empty()) return;
+  const std::string sql = fmt::format("DEALLOCATE {}", name);
+  if (PQsendQuery(connection_.get(), sql.c_str()) != 1 ||
+      Await(deadline).kind != BatchReply::Kind::kDone) {
+    lost_ = true;
+  }
 }
 
 bool BatchConnection::Poll(short events, Deadline deadline) const {

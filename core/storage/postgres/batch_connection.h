@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "core/storage/postgres/batch_statement.h"
 #include "core/storage/postgres/connection_settings.h"
+#include "core/storage/postgres/statement_names.h"
 
 namespace memoryd {
 
@@ -52,6 +53,11 @@ class BatchConnection {
   // The same for a rare statement with parameters in text form.
   BatchReply Execute(const char* sql, std::span<const std::string> parameters, Deadline deadline);
 
+  // How many texts its statements may have.
+  BatchStatement::Texts texts() const {
+    return names_->pooled() && names_->used() ? BatchStatement::Texts::kFew
+                                              : BatchStatement::Texts::kMany;
+  }
   // False once the connection is lost, or closed by the server while idle.
   bool usable() const;
 
@@ -59,14 +65,19 @@ class BatchConnection {
   // A shape that has been seen: one that comes again is prepared.
   struct Plan {
     BatchShape shape;
-    std::string name;  // Empty until prepared.
+    std::string name;      // Empty until prepared.
+    bool refused = false;  // It was not to be prepared.
   };
   using Plans = std::list<Plan>;  // The last used first.
 
-  BatchConnection(PGconn* connection, bool named_statements);
+  BatchConnection(PGconn* connection, std::shared_ptr<StatementNames> names);
 
+  // Under the name if there is one, else with its text.
+  BatchReply Send(const ShapedStatement& statement, const std::string& name, Deadline deadline);
   // False unless the shape is prepared now. The connection may be lost meanwhile.
   bool Prepare(const ShapedStatement& statement, Deadline deadline, std::string& name);
+  // Makes room among the plans. The connection may be lost.
+  void ForgetPlan(Deadline deadline);
   BatchReply Await(Deadline deadline);
   // Adds one of the server's results to the reply; false for an error.
   bool Read(const PGresult* result, BatchReply& reply);
@@ -81,10 +92,9 @@ class BatchConnection {
   static void OnNotice(void* self, const PGresult* notice);
 
   const std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
-  const bool named_statements_;
+  const std::shared_ptr<StatementNames> names_;
   Plans plans_;
   std::map<BatchShape, Plans::iterator> plan_of_;
-  std::int64_t prepared_ = 0;  // Statements prepared so far; makes their names.
   bool warned_ = false;
   bool lost_ = false;
 };

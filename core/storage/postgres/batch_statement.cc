@@ -146,6 +146,16 @@ class ClauseText {
   std::string& sql_;
 };
 
+// Whether a list of rows that can be arrays is a long one.
+bool HasManyRows(std::span<const SessionChange* const> changes) {
+  return std::ranges::any_of(BatchClauses(), [&](const BatchClause& clause) {
+    if (clause.form != RowForm::kListOrArrays) return false;
+    std::size_t rows = 0;
+    for (const SessionChange* change : changes) rows += clause.max_rows(*change);
+    return rows > BatchStatement::kFewRows;
+  });
+}
+
 }  // namespace
 
 std::size_t BatchStatement::ParameterCount(const SessionChange& change) {
@@ -164,9 +174,10 @@ bool BatchStatement::NeedsArrays(const SessionChange& change) {
          ParameterCount(change) > kMaxParameters;
 }
 
-BatchStatement::BatchStatement(std::span<const SessionChange* const> changes) {
-  shape_.arrays =
-      changes.size() >= kArraysFrom || (changes.size() == 1 && NeedsArrays(*changes.front()));
+BatchStatement::BatchStatement(std::span<const SessionChange* const> changes, Texts texts) {
+  shape_.arrays = changes.size() >= kArraysFrom ||
+                  (changes.size() == 1 && NeedsArrays(*changes.front())) ||
+                  (texts == Texts::kFew && HasManyRows(changes));
   const std::span<const BatchClause> clauses = BatchClauses();
   std::size_t parameters = 0;
   for (const BatchClause& clause : clauses) {

@@ -71,6 +71,11 @@ class BatchStatement final : public ShapedStatement {
   // For fewer a list costs PostgreSQL less.
   static constexpr std::size_t kArraysFrom = 16;
 
+  // How many texts there may be. Behind a pooler each stays prepared for good, so lists of more
+  // than kFewRows rows come as arrays.
+  enum class Texts { kMany, kFew };
+  static constexpr std::size_t kFewRows = 8;
+
   // Parameters that `change` takes, at most, when it is written without arrays.
   static std::size_t ParameterCount(const SessionChange& change);
 
@@ -80,7 +85,8 @@ class BatchStatement final : public ShapedStatement {
   // `changes` are sorted by key, so that two batches never wait for each other in a ring. They
   // must outlive the statement. Unless there is just one, none of them needs arrays and together
   // they take at most kMaxParameters.
-  explicit BatchStatement(std::span<const SessionChange* const> changes);
+  explicit BatchStatement(std::span<const SessionChange* const> changes,
+                          Texts texts = Texts::kMany);
 
   std::string Sql() const override;
 

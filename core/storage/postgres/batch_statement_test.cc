@@ -136,6 +136,26 @@ TEST(BatchStatementTest, ManyAppendsShareOneText) {
               HasSubstr("previous_revision >= 0) = 1 + cardinality($30) THEN"));
 }
 
+TEST(BatchStatementTest, WhereTextsShallBeFewAShortListIsTheLast) {
+  constexpr int kRows = BatchStatement::kFewRows;
+  constexpr auto kFew = BatchStatement::Texts::kFew;
+  SessionChange eight = Change("a", kRows), nine = Change("a", kRows + 1), ninety = Change("a", 90),
+                other = Change("b", 1);
+  const auto sql = [](std::vector<const SessionChange*> changes, BatchStatement::Texts texts) {
+    return BatchStatement(changes, texts).Sql();
+  };
+  EXPECT_EQ(sql({&eight}, kFew), sql({&eight}, BatchStatement::Texts::kMany));
+  EXPECT_EQ(sql({&nine}, kFew), sql({&ninety}, kFew));
+  EXPECT_NE(sql({&nine}, BatchStatement::Texts::kMany),
+            sql({&ninety}, BatchStatement::Texts::kMany));
+  EXPECT_THAT(sql({&nine}, kFew), HasSubstr("unnest"));
+  // The rows of all changes count.
+  EXPECT_THAT(sql({&eight, &other}, kFew), HasSubstr("unnest"));
+  const SessionChange* const changes[] = {&nine};
+  const BatchStatement statement(changes, kFew);
+  EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
+}
+
 TEST(BatchStatementTest, LargeChangesOfAnySizeShareOneText) {
   const SessionChange large = Change("s", 129), larger = Change("s", 20'000);
   EXPECT_TRUE(BatchStatement::NeedsArrays(large));

@@ -66,7 +66,8 @@ BatchReply Writer::Execute(Batch batch) {
   std::vector<const SessionChange*> changes;
   changes.reserve(batch.size());
   for (const PendingChange& pending : batch) changes.push_back(pending.change);
-  return (*connection)->Execute(BatchStatement(changes), context_.write_deadline);
+  return (*connection)
+      ->Execute(BatchStatement(changes, (*connection)->texts()), context_.write_deadline);
 }
 
 void Writer::Write(Batch batch, int tries) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "core/base/error.h"
 #include "core/storage/postgres/postgres_url.h"
+#include "core/storage/postgres/statement_names.h"
 #include "core/storage/store_url.h"
 #include "core/storage/stores.h"
 
@@ -75,7 +76,7 @@ absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& op
   values.try_emplace("target_session_attrs", "read-write");
   values.try_emplace("application_name", "memoryd");
   values["client_encoding"] = "UTF8";
-  if (!options.transaction_pooling) {
+  if (options.transaction_pooling == Pooling::kNone) {
     // The statement must give up before the caller does (batch_writer.h), a waiter for a lock
     // before the statement. Plans of the few shapes there are do not depend on the values, nor may
     // they be of a time when tables were small: rows are reached by an index, and read in its
@@ -91,7 +92,7 @@ absl::StatusOr<ConnectionSettings> MakeConnectionSettings(const StoreOptions& op
   }
   ConnectionSettings settings;
   settings.values.assign(values.begin(), values.end());
-  settings.named_statements = !options.transaction_pooling;
+  settings.names = std::make_shared<StatementNames>(options.transaction_pooling, options.warn);
   return settings;
 }
 

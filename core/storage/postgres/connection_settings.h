@@ -3,11 +3,13 @@
 #define MEMORYD_CORE_STORAGE_POSTGRES_CONNECTION_SETTINGS_H_
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "core/storage/postgres/statement_names.h"
 #include "core/storage/stores.h"
 
 namespace memoryd {
@@ -17,8 +19,8 @@ using Deadline = std::chrono::steady_clock::time_point;
 struct ConnectionSettings {
   // libpq's keywords and their values.
   std::vector<std::pair<std::string, std::string>> values;
-  // Whether statements may be prepared under a name. Not behind a transaction pooler.
-  bool named_statements = true;
+  // Whether statements are prepared under names; of all connections that have these settings.
+  std::shared_ptr<StatementNames> names;
 
   // The values as one connection string.
   std::string ConnectionString() const;

@@ -55,9 +55,12 @@ TEST(ConnectionSettingsTest, TheUrlsOwnParametersWin) {
 TEST(ConnectionSettingsTest, ATransactionPoolerGetsNoSessionState) {
   StoreOptions options;
   options.url = "postgresql://h/db";
-  options.transaction_pooling = true;
-  EXPECT_THAT(Text(options), Not(HasSubstr("options=")));
-  EXPECT_FALSE(MakeConnectionSettings(options)->named_statements);
+  for (const Pooling pooling : {Pooling::kNamed, Pooling::kUnnamed}) {
+    options.transaction_pooling = pooling;
+    EXPECT_THAT(Text(options), Not(HasSubstr("options=")));
+    EXPECT_TRUE(MakeConnectionSettings(options)->names->pooled());
+    EXPECT_EQ(MakeConnectionSettings(options)->names->used(), pooling == Pooling::kNamed);
+  }
 }
 
 TEST(ConnectionSettingsTest, ValuesAreQuoted) {

@@ -494,7 +494,7 @@ absl::Status PostgresStore::Connect() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Store>> OpenPostgresStore(const StoreOptions& options) {
-  if (options.coherence == Coherence::kExclusive && options.transaction_pooling) {
+  if (options.coherence == Coherence::kExclusive && options.transaction_pooling != Pooling::kNone) {
     return absl::FailedPreconditionError(
         "exclusive coherence needs a direct connection, not a pooler in transaction mode");
   }

@@ -530,7 +530,7 @@ TEST(PostgresStoreTest, BackendsKilledUnderWayLoseAndDoubleNothing) {
 TEST(PostgresStoreTest, WorksWithoutSessionState) {
   const TestDatabase database;
   StoreOptions options = database.Options();
-  options.transaction_pooling = true;
+  options.transaction_pooling = Pooling::kUnnamed;
   const auto store = database.Open(options);
   SessionChange change = CreateChange("s", 1);
   for (int i = 0; i < 4; ++i) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,6 +22,7 @@
 #include "core/storage/postgres/connection_settings.h"
 #include "core/storage/postgres/pqxx_compat.h"
 #include "core/storage/postgres/sqlstate.h"
+#include "core/storage/postgres/statement_names.h"
 
 namespace memoryd {
 namespace {
@@ -82,9 +84,7 @@ std::string BytesParameter(std::string_view bytes) {
 }
 
 QueryConnection::QueryConnection(const ConnectionSettings& settings, CallTimer& timer)
-    : timer_(timer),
-      named_statements_(settings.named_statements),
-      connection_(settings.ConnectionString()) {
+    : timer_(timer), names_(settings.names), connection_(settings.ConnectionString()) {
   pqxx_compat::DisableReconnect(connection_);
   socket_ = ::fcntl(connection_.sock(), F_DUPFD_CLOEXEC, 0);
   if (socket_ < 0) throw std::system_error(errno, std::generic_category(), "fcntl");
@@ -143,14 +143,28 @@ absl::StatusOr<QueryResult> QueryConnection::Run(const Query& query,
       return absl::InvalidArgumentError("a name holds a NUL");
     }
   }
+  const bool first = !prepared_.contains(query.name);
+  if (names_->used() && (first || !prepared_[query.name].empty())) {
+    absl::StatusOr<QueryResult> result =
+        Guarded(deadline, [&](pqxx::transaction_base& transaction) {
+          if (first) Prepare(query);
+          return pqxx_compat::ExecPrepared(transaction, prepared_[query.name], parameters);
+        });
+    if (result.ok()) return result;
+    // PgBouncer ends a connection that prepares a name once more, even one that could not be.
+    if (first && names_->pooled()) prepared_[query.name].clear();
+    if (broken_ || !names_->GiveUpAfter(sqlstate_)) return result;
+  }
   return Guarded(deadline, [&](pqxx::transaction_base& transaction) {
-    if (!named_statements_) return pqxx_compat::ExecParams(transaction, query.sql, parameters);
-    if (!prepared_.contains(query.name)) {
-      connection_.prepare(query.name, query.sql);
-      prepared_.insert(query.name);
-    }
-    return pqxx_compat::ExecPrepared(transaction, query.name, parameters);
+    return pqxx_compat::ExecParams(transaction, query.sql, parameters);
   });
+}
+
+void QueryConnection::Prepare(const Query& query) {
+  // libpqxx 6.4 does it at the first use.
+  std::string name = StatementName(query.sql);
+  connection_.prepare(name, query.sql);
+  prepared_[query.name] = std::move(name);
 }
 
 absl::StatusOr<QueryResult> QueryConnection::RunText(const std::string& sql, Deadline deadline) {

@@ -3,9 +3,9 @@
 #define MEMORYD_CORE_STORAGE_POSTGRES_QUERY_CONNECTION_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <pqxx/pqxx>
-#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "core/storage/postgres/call_timer.h"
 #include "core/storage/postgres/connection_settings.h"
+#include "core/storage/postgres/statement_names.h"
 
 namespace memoryd {
 
@@ -83,17 +84,19 @@ class QueryConnection {
  private:
   QueryConnection(const ConnectionSettings& settings, CallTimer& timer);
 
+  void Prepare(const Query& query);
   template <typename Call>
   absl::StatusOr<QueryResult> Guarded(Deadline deadline, const Call& call);
   absl::Status Failed(std::string_view sqlstate, std::string_view said);
 
   CallTimer& timer_;
-  const bool named_statements_;
+  const std::shared_ptr<StatementNames> names_;
   pqxx::connection connection_;
   // Another descriptor of the connection's socket, for the timer: libpq may close its own in the
   // middle of a call, and the number may be somebody else's at once.
   int socket_ = -1;
-  std::set<std::string_view> prepared_;
+  // By Query::name: the name of the statement, empty if it is not to have one.
+  std::map<std::string_view, std::string> prepared_;
   std::string sqlstate_;
   bool broken_ = false;
   bool spoilt_ = false;

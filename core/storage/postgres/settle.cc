@@ -57,7 +57,9 @@ std::optional<BatchReply> Rerun(const CommitContext& context,
                                 std::span<const SessionChange* const> changes) {
   auto connection = context.writers.Acquire(context.settle_deadline, /*patient=*/true);
   if (!connection.ok()) return std::nullopt;
-  BatchReply reply = (*connection)->Execute(BatchStatement(changes), context.settle_deadline);
+  BatchReply reply =
+      (*connection)
+          ->Execute(BatchStatement(changes, (*connection)->texts()), context.settle_deadline);
   if (SpoilsAllConnections(reply.sqlstate)) context.dropper.DropConnections();
   return reply;
 }

@@ -17,6 +17,9 @@ inline constexpr std::string_view kSqlStateConnectionLost = "08006";
 inline constexpr std::string_view kSqlStateUniqueViolation = "23505";
 inline constexpr std::string_view kSqlStateReadOnly = "25006";
 inline constexpr std::string_view kSqlStateLockTimeout = "55P03";
+// A prepared statement of that name is not there, or is there already.
+inline constexpr std::string_view kSqlStateNoSuchStatement = "26000";
+inline constexpr std::string_view kSqlStateStatementExists = "42P05";
 
 // The status for an error code; an empty one stands for a connection that failed. The message is
 // a fixed sentence: the server's own text, `said`, holds SQL, host names and rows. See
