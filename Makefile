@@ -3,7 +3,7 @@
 # `make help` prints sections, `##@ title`, and targets, each with the line `## text` before it.
 .PHONY: help run build test dist image chart clean check format lint-python tidy docs fuzz \
 	fuzz-corpus environment goldens test-upstream test-frameworks client-restarts local-rounds tokens \
-	test-locomo test-retrieval query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
+	test-locomo test-retrieval test-languages query-test test-model kill-test kill-jobs-test restore-drill upgrade-test \
 	first-starts erase-test shared-test faults torture torture-proof outages test-pgbouncer hostile \
 	under-attack bench bench-short bench-environment bench-blocks bench-overload bench-instructions \
 	bench-retention bench-fork bench-langgraph bench-sessions bench-http bench-items-scale test-mcp test-typescript test-go test-http test-ui \
@@ -182,7 +182,12 @@ test-locomo: environment
 # The plain ranking has an environment of its own.
 test-retrieval: environment
 	@tools/build.sh release rank memoryd_word_vectors
-	@tools/retrieval_test.sh $(if $(LOCOMO),--locomo $(LOCOMO)) $(if $(BEAM),--beam $(BEAM)) $(ARGS)
+	@tools/retrieval_test.sh compare.py $(if $(LOCOMO),--locomo $(LOCOMO)) $(if $(BEAM),--beam $(BEAM)) $(ARGS)
+
+## Ask chats in ten languages their questions, and compare the ranking with the plain one
+test-languages: environment
+	@tools/build.sh release rank memoryd_word_vectors
+	@tools/retrieval_test.sh language_sets.py $(ARGS)
 
 ## Query right after each Put, on the other server where there are two. TRIES=10000
 TRIES ?= 10000

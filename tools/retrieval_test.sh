@@ -1,5 +1,5 @@
 #!/bin/bash
-# retrieval_test.sh ARG...: tests/retrieval/compare.py with an environment of its own.
+# retrieval_test.sh SCRIPT ARG...: a script of tests/retrieval with an environment of its own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 requirements=tests/retrieval/requirements.txt
@@ -10,4 +10,4 @@ if [ "$(cat build/retrieval-venv/.stamp 2>/dev/null)" != "$stamp" ]; then
   build/retrieval-venv/bin/pip install --quiet --disable-pip-version-check -r $requirements
   echo "$stamp" >build/retrieval-venv/.stamp
 fi
-exec build/retrieval-venv/bin/python tests/retrieval/compare.py "$@"
+exec build/retrieval-venv/bin/python "tests/retrieval/${1:?usage: retrieval_test.sh SCRIPT ARG...}" "${@:2}"

@@ -42,6 +42,8 @@ struct RankingOptions {
   std::optional<bool> expansion;
   // Whether messages are found by the date at which they were created.
   bool dates = true;
+  // A code that FindLanguage() knows: of all texts. Empty: each text tells its own.
+  std::string language;
   // In which a message's date is written. Set by SessionConfig::time_zone.
   absl::TimeZone zone;
   // The embedder's name and its worker's; empty: none, one of the server's own.

@@ -17,11 +17,11 @@ namespace {
 
 double WordScore(std::string_view passage, const PassageQuery& query) {
   std::vector<std::uint32_t> counts(query.rarities.size());
-  ForEachTerm(passage, [&](std::string_view term, TermKind, std::string_view) {
-    if (const auto found = query.places.find(term); found != query.places.end()) {
-      ++counts[found->second];
-    }
-  });
+  ForEachTerm(FoldedText(passage), query.language,
+              [&](std::string_view term, TermKind, std::string_view) {
+                const auto found = query.places.find(term);
+                if (found != query.places.end()) ++counts[found->second];
+              });
   double score = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] > 0) score += query.rarities[i] * counts[i] / (counts[i] + query.bm25_k1);

@@ -12,6 +12,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "core/base/string_hash.h"
+#include "core/model/language.h"
 #include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
@@ -27,6 +28,7 @@ struct PassageQuery {
   absl::flat_hash_map<std::string, std::size_t, StringHash, std::equal_to<>> places;
   std::vector<double> rarities;  // By the terms' places.
   double bm25_k1 = 0;
+  Language language = Language::kEnglish;  // Of the passages.
   // Null: by words alone.
   const WordVectors* words = nullptr;
   WordVectors::Vector vector = {};

@@ -16,7 +16,9 @@ namespace {
 PassageQuery QueryOf(std::string_view text, double rarity = 1) {
   PassageQuery query;
   query.bm25_k1 = 1.2;
-  for (std::string& term : QueryTerms(text)) query.AddTerm(std::move(term), rarity);
+  for (QueryWord& word : QueryTerms(text)) {
+    query.AddTerm(std::move(word.terms.front().term), rarity);
+  }
   return query;
 }
 
@@ -30,7 +32,7 @@ TEST(PassageRankingTest, ThePassageWithTheWordsIsTheBest) {
 
 TEST(PassageRankingTest, ARareWordCountsMoreThanManyOfACommonOne) {
   PassageQuery query = QueryOf("boat", 1);
-  for (std::string& term : QueryTerms("lighthouse")) query.AddTerm(std::move(term), 3);
+  query.AddTerm(QueryTerms("lighthouse").front().terms.front().term, 3);
   EXPECT_EQ(Best({"boat boat boat boat", "a lighthouse"}, query), 1U);
 }
 

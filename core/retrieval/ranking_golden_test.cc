@@ -83,7 +83,8 @@ TEST_P(RankingGoldenTest, WithVectors) {
 
 TEST_P(RankingGoldenTest, ByWordsAndSpeakers) { Expect({}, {}, "without_vectors"); }
 
-INSTANTIATE_TEST_SUITE_P(Chats, RankingGoldenTest, ::testing::Values("friends", "assistant"),
+INSTANTIATE_TEST_SUITE_P(Chats, RankingGoldenTest,
+                         ::testing::Values("friends", "assistant", "mixed"),
                          [](const auto& of) { return of.param; });
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "core/model/language.h"
 #include "core/model/ranking_options.h"
 #include "core/retrieval/quantized_vectors.h"
 #include "core/retrieval/word_vectors.h"
@@ -103,6 +104,8 @@ struct IndexOptions {
   std::optional<bool> expansion;
   bool dates = true;
   absl::TimeZone zone = absl::UTCTimeZone();  // In which dates are written.
+  // Of all texts. None: each text tells its own, see SessionLanguages.
+  std::optional<Language> language;
 
   friend bool operator==(const IndexOptions&, const IndexOptions&) = default;
 };

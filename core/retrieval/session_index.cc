@@ -14,9 +14,13 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/functional/function_ref.h"
+#include "absl/time/civil_time.h"
+#include "absl/time/time.h"
+#include "core/model/language.h"
 #include "core/model/ranking_options.h"
 #include "core/model/time_zone.h"
 #include "core/retrieval/heap_bytes.h"
+#include "core/retrieval/languages.h"
 #include "core/retrieval/make_room.h"
 #include "core/retrieval/passage_ranking.h"
 #include "core/retrieval/passages.h"
@@ -47,6 +51,7 @@ bool EndsAsQuestion(std::string_view text) {
 
 SessionIndex::SessionIndex(IndexOptions options)
     : options_(std::move(options)),
+      languages_(options_.language),
       keeps_vocabulary_(options_.vectors != nullptr && options_.expansion.value_or(true)),
       vectors_(options_.precision) {}
 
@@ -54,10 +59,10 @@ void SessionIndex::Add(const IndexedItem& item) {
   assert(!LastPosition(item.kind) || item.position > *LastPosition(item.kind));
   const auto doc = static_cast<DocId>(docs_.size());
   std::uint32_t length = 0;
-  if (options_.dates && item.create_us.has_value()) {
-    length += AddTerms(DayWords(*item.create_us, options_.zone));
-  }
-  length += AddTerms(item.text);
+  const FoldedText text(item.text);
+  const TextLanguage language = languages_.Add(text.text, text.folded);
+  if (options_.dates && item.create_us.has_value()) length += AddDay(*item.create_us, language);
+  length += AddTerms(text, *language.language);
   terms_.EndItem(length);
   if (options_.vectors != nullptr) vectors_.Add(*options_.vectors, item.text);
 
@@ -83,9 +88,28 @@ void SessionIndex::Add(const IndexedItem& item) {
   docs_of_kind_[static_cast<std::size_t>(item.kind)].push_back(doc);
 }
 
-std::uint32_t SessionIndex::AddTerms(std::string_view text) {
+std::uint32_t SessionIndex::AddDay(std::int64_t create_us, const TextLanguage& language) {
+  const std::string english = DayWords(create_us, options_.zone);
+  std::uint32_t words = AddTerms(FoldedText(english), Language::kEnglish);
+  const absl::CivilDay day = absl::ToCivilDay(absl::FromUnixMicros(create_us), options_.zone);
+  if (const std::string_view month = MonthName(day.month(), *language.language); !month.empty()) {
+    words += AddTerms(FoldedText(month), *language.language);
+  } else if (language.is_unspaced) {
+    const std::string text =
+        std::to_string(day.month()) + "\u6708" + std::to_string(day.day()) + "\u65E5";
+    words += AddTerms(FoldedText(text), *language.language);
+  }
+  return words;
+}
+
+QueryLanguages SessionIndex::LanguagesOf(std::string_view query) const {
+  if (languages_.is_english()) return {};
+  return {languages_.Of(query, FoldedText(query).folded), languages_.used()};
+}
+
+std::uint32_t SessionIndex::AddTerms(const FoldedText& text, Language language) {
   std::uint32_t words = 0;
-  ForEachTerm(text, [&](std::string_view term, TermKind kind, std::string_view word) {
+  ForEachTerm(text, language, [&](std::string_view term, TermKind kind, std::string_view word) {
     terms_.Add(term);
     if (kind != TermKind::kWord) return;
     ++words;
@@ -140,13 +164,14 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
     }
     touched.clear();
   };
+  const QueryLanguages languages = LanguagesOf(query);
   if (!ExpandsQueries()) {
-    for (const std::string& term : QueryTerms(query)) {
-      raise(term, 1);
+    for (const QueryWord& word : QueryTerms(query, languages)) {
+      for (const QueryTerm& term : word.terms) raise(term.term, term.weight);
       add();
     }
   } else {
-    const std::vector<QueryWord> words = QueryWords(query);
+    const std::vector<QueryWord> words = QueryWords(query, languages);
     std::vector<std::string_view> wanted;
     wanted.reserve(kMaxExpandedWords);
     for (const QueryWord& word : words) {
@@ -156,7 +181,7 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
     const std::vector<std::vector<LikeWord>> like =
         vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
     for (std::size_t i = 0; i < words.size(); ++i) {
-      raise(words[i].term, 1);
+      for (const QueryTerm& term : words[i].terms) raise(term.term, term.weight);
       if (i < like.size()) RaiseLikeWords(words[i], like[i], raise);
       add();
     }
@@ -171,16 +196,25 @@ void SessionIndex::RaiseLikeWords(
     const QueryWord& word, const std::vector<LikeWord>& like_words,
     absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
   if (word.word.empty()) return;
-  const double own_rarity = terms_.Rarity(terms_.DocCount(word.term));
-  absl::flat_hash_set<std::string> seen = {word.term};
+  std::uint32_t own_count = 0;
+  absl::flat_hash_set<std::string> seen;
+  for (const QueryTerm& own : word.terms) {
+    if (own.weight < 1) continue;
+    own_count = std::max(own_count, terms_.DocCount(own.term));
+    seen.insert(own.term);
+  }
+  const double own_rarity = terms_.Rarity(own_count);
+  const std::vector<Language> languages = languages_.used();
   for (const LikeWord& like : like_words) {
-    const std::string term = StemOf(like.word);
-    const std::uint32_t doc_count = terms_.DocCount(term);
-    if (doc_count == 0 || !seen.insert(term).second) continue;
-    // A rare word like a common one of the query counts no more than that.
-    const double rarity = terms_.Rarity(doc_count);
-    raise(term, (like.cosine - kLeastLikeness) / (1 - kLeastLikeness) *
-                    std::min(own_rarity, rarity) / rarity);
+    for (const Language language : languages) {
+      const std::string term = StemOf(like.word, language);
+      const std::uint32_t doc_count = terms_.DocCount(term);
+      if (doc_count == 0 || !seen.insert(term).second) continue;
+      // A rare word like a common one of the query counts no more than that.
+      const double rarity = terms_.Rarity(doc_count);
+      raise(term, (like.cosine - kLeastLikeness) / (1 - kLeastLikeness) *
+                      std::min(own_rarity, rarity) / rarity);
+    }
   }
 }
 
@@ -240,9 +274,14 @@ std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptio
                                       const std::vector<std::string_view>& passages) const {
   const std::string rest = authors_.Split(query).rest;
   PassageQuery wanted;
-  for (std::string& term : QueryTerms(rest)) {
-    const double rarity = terms_.Rarity(terms_.DocCount(term));
-    wanted.AddTerm(std::move(term), rarity);
+  for (QueryWord& word : QueryTerms(rest, LanguagesOf(rest))) {
+    for (QueryTerm& term : word.terms) {
+      const double rarity = terms_.Rarity(terms_.DocCount(term.term));
+      wanted.AddTerm(std::move(term.term), term.weight * rarity);
+    }
+  }
+  if (!languages_.is_english() && !passages.empty()) {
+    wanted.language = languages_.Of(passages.front(), FoldedText(passages.front()).folded);
   }
   wanted.bm25_k1 = ranking.bm25_k1;
   if (options_.vectors != nullptr && ranking.vector_weight > 0) {

@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "core/model/language.h"
 #include "core/model/ranking_options.h"
 #include "core/retrieval/authors.h"
+#include "core/retrieval/languages.h"
 #include "core/retrieval/message_embeddings.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/string_table.h"
@@ -136,7 +138,10 @@ class SessionIndex {
   static constexpr float kNoCosine = -2;
 
   // Adds the terms of `text` and returns the number of words.
-  std::uint32_t AddTerms(std::string_view text);
+  std::uint32_t AddTerms(const FoldedText& text, Language language);
+  // The same for the words by which a day is named.
+  std::uint32_t AddDay(std::int64_t create_us, const TextLanguage& language);
+  QueryLanguages LanguagesOf(std::string_view query) const;
   bool ExpandsQueries() const;
 
   // Calls `raise` for each term of `like_words`, which are the words like `word`.
@@ -166,6 +171,7 @@ class SessionIndex {
   std::array<std::vector<DocId>, 2> docs_of_kind_;
   std::vector<std::vector<DocId>> docs_of_thread_;
   TermIndex terms_;
+  SessionLanguages languages_;
   StringTable roles_;
   StringTable threads_;  // For an item with a source: the source, a line feed, the thread.
   Authors authors_;

@@ -49,10 +49,11 @@ std::vector<SearchHit> SearchByReading(const std::vector<Item>& items,
   std::vector<double> lengths(items.size());
   double total = 0;
   for (std::size_t i = 0; i < items.size(); ++i) {
-    ForEachTerm(items[i].text, [&](std::string_view term, TermKind kind, std::string_view) {
-      ++counts[i][std::string(term)];
-      if (kind == TermKind::kWord) ++lengths[i];
-    });
+    ForEachTerm(FoldedText(items[i].text), Language::kEnglish,
+                [&](std::string_view term, TermKind kind, std::string_view) {
+                  ++counts[i][std::string(term)];
+                  if (kind == TermKind::kWord) ++lengths[i];
+                });
     total += lengths[i];
   }
   const auto n = static_cast<double>(items.size());
@@ -62,12 +63,13 @@ std::vector<SearchHit> SearchByReading(const std::vector<Item>& items,
   for (std::size_t i = 0; i < items.size(); ++i) {
     const Item& item = items[i];
     double bm25 = 0;
-    for (const std::string& term : QueryTerms(request.query)) {
+    for (const QueryWord& word : QueryTerms(request.query)) {
+      const std::string& term = word.terms.front().term;
       if (counts[i].count(term) == 0) continue;
       const auto with = static_cast<double>(std::count_if(
           counts.begin(), counts.end(), [&](const auto& of) { return of.count(term) > 0; }));
       const double tf = counts[i][term];
-      bm25 += std::log(1 + (n - with + 0.5) / (with + 0.5)) * 1.9 * tf /
+      bm25 += word.terms.front().weight * std::log(1 + (n - with + 0.5) / (with + 0.5)) * 1.9 * tf /
               (tf + 0.9 * (0.6 + 0.4 * lengths[i] * n / total));
     }
     best = std::max(best, bm25);

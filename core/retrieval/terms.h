@@ -9,23 +9,36 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "core/model/language.h"
 
 namespace memoryd {
 
 enum class TermKind : std::uint8_t {
   // What texts are found by. A text's length is the number of its words.
   kWord,
-  // A frequent English word. Only a query made of nothing else looks for it.
+  // A frequent word of the language. Only a query made of nothing else looks for it.
   kStopWord,
-  // A character of a run that becomes pairs. Only a query for this one character looks for it.
+  // A character of a run that becomes pairs. A query for it alone looks for it, and one for a Han
+  // character in a run.
   kCharacter,
+  // The beginning of a word of four letters or more, or the end of its stem where words are made of
+  // others ("Linseneintopf"). Counts less than the word. Never in English.
+  kPart,
 };
 
 // A longer term is cut, at the end of a character.
 inline constexpr std::size_t kMaxTermBytes = 64;
 
+// A text and what Fold() makes of it. Borrows `text`.
+struct FoldedText {
+  explicit FoldedText(std::string_view source);
+
+  std::string_view text;
+  std::string folded;
+};
+
 // `word` is what the term was made of, in lower case and before the stemming; empty for characters,
-// pairs of them and stop words.
+// pairs of them, parts and stop words.
 using TermVisitor =
     absl::FunctionRef<void(std::string_view term, TermKind kind, std::string_view word)>;
 
@@ -34,30 +47,46 @@ using TermVisitor =
 //
 // - Case, accents and compatibility forms do not count: "ＣＡＦÉ" is "cafe". Vowel signs that are
 //   letters in their script stay.
-// - A word is a run of letters and digits of any script; one of ASCII alone is reduced to its
-//   English stem (Porter2). "don't" is "dont", "Ann's" is "ann".
+// - A word is a run of letters and digits of any script. One of the language's script is reduced to
+//   its stem there (Snowball), another one of ASCII alone to its English stem (Porter2). In English
+//   "don't" is "dont" and "Ann's" is "ann"; elsewhere an apostrophe separates words.
 // - Han, kana, Hangul, Thai, Lao, Khmer and Myanmar do not set words apart, or write particles
 //   on to them. A run of them becomes its overlapping pairs of characters (東京都: 東京, 京都), so
 //   that any part of two characters is found; a single character is a word by itself.
 //
-// A stop word's term is no other word's: it begins with an apostrophe.
-void ForEachTerm(std::string_view text, TermVisitor visit);
+// A stop word's term is no other word's: it begins with an apostrophe. A part's begins with - or +.
+void ForEachTerm(const FoldedText& text, Language language, TermVisitor visit);
 
-// The terms to look for when `text` is the query, each once, in their order: its words, or its stop
-// words when it has no others ("who is he").
-std::vector<std::string> QueryTerms(std::string_view text);
-
-struct QueryWord {
-  std::string word;  // As the visitor has it.
+struct QueryTerm {
   std::string term;
+  double weight = 1;
 };
 
-// As QueryTerms(), but words of the same stem each once.
-std::vector<QueryWord> QueryWords(std::string_view text);
+// A word to look for. A text has it by that of its terms which scores best.
+struct QueryWord {
+  std::string word;  // As the visitor has it.
+  // The word's own, one for each language of the texts with weight 1, then its parts. Of a pair or
+  // a character: that alone.
+  std::vector<QueryTerm> terms;
+};
 
-// The English stem (Porter2) of a word of ASCII letters and digits; others as they are, cut as
-// terms are.
-std::string StemOf(std::string_view word);
+// How a query is read, and in which languages it looks for words.
+struct QueryLanguages {
+  Language own = Language::kEnglish;
+  std::vector<Language> texts = {Language::kEnglish};  // At least one.
+};
+
+// The words to look for when `text` is the query, in their order, each once by its own terms. If
+// there are none but function words, these ("who is he"). Pairs of characters within function words
+// of Chinese, Japanese and Thai are left out, and count less beside them.
+std::vector<QueryWord> QueryTerms(std::string_view text, const QueryLanguages& languages = {});
+
+// As QueryTerms(), but words of the same stem each once.
+std::vector<QueryWord> QueryWords(std::string_view text, const QueryLanguages& languages = {});
+
+// The stem of a word in lower case, as the term by which it is found. English for words that are
+// not of the language's script.
+std::string StemOf(std::string_view word, Language language);
 
 // One word of a name or of a question, to be compared: as terms are, without what is no letter or
 // digit at its end, and without "'s": "Zoë's?" is "zoe".

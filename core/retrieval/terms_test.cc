@@ -17,15 +17,25 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<std::string> TermsOf(std::string_view text, TermKind wanted) {
+std::vector<std::string> TermsOf(std::string_view text, TermKind wanted,
+                                 Language language = Language::kEnglish) {
   std::vector<std::string> terms;
-  ForEachTerm(text, [&](std::string_view term, TermKind kind, std::string_view) {
-    if (kind == wanted) terms.emplace_back(term);
-  });
+  ForEachTerm(FoldedText(text), language,
+              [&](std::string_view term, TermKind kind, std::string_view) {
+                if (kind == wanted) terms.emplace_back(term);
+              });
   return terms;
 }
 
-std::vector<std::string> Words(std::string_view text) { return TermsOf(text, TermKind::kWord); }
+std::vector<std::string> Words(std::string_view text, Language language = Language::kEnglish) {
+  return TermsOf(text, TermKind::kWord, language);
+}
+
+std::vector<std::string> FirstTerms(const std::vector<QueryWord>& words) {
+  std::vector<std::string> terms;
+  for (const QueryWord& word : words) terms.push_back(word.terms.front().term);
+  return terms;
+}
 
 TEST(TermsTest, EnglishWordsAreStemmedWithoutCase) {
   EXPECT_THAT(Words("Painting, PAINTED; painter's relational-generalizations"),
@@ -102,9 +112,9 @@ TEST(TermsTest, LongTermsAreCutBetweenCharacters) {
   EXPECT_THAT(Words(cyrillic), ElementsAre(cut));
   // A cut word has the stem that it has by itself.
   const std::string long_word = std::string(kMaxTermBytes - 3, 'a') + "ing";
-  EXPECT_THAT(Words(long_word + "s"), ElementsAre(StemOf(long_word)));
-  EXPECT_EQ(StemOf(long_word), std::string(kMaxTermBytes - 3, 'a'));
-  EXPECT_THAT(Words(long_word + "ж"), ElementsAre(StemOf(long_word)));
+  EXPECT_THAT(Words(long_word + "s"), ElementsAre(StemOf(long_word, Language::kEnglish)));
+  EXPECT_EQ(StemOf(long_word, Language::kEnglish), std::string(kMaxTermBytes - 3, 'a'));
+  EXPECT_THAT(Words(long_word + "ж"), ElementsAre(StemOf(long_word, Language::kEnglish)));
 }
 
 TEST(TermsTest, WhatIsNotUtf8SeparatesWords) {
@@ -140,7 +150,8 @@ TEST(TermsTest, AnyBytesGiveTermsThatAreShortUtf8) {
       c = generator() % 8 == 0 ? static_cast<char>(generator() % 256)
                                : kLikely[generator() % kLikely.size()];
     }
-    ForEachTerm(text, [&](std::string_view term, TermKind, std::string_view) {
+    const auto language = static_cast<Language>(generator() % kLanguages);
+    ForEachTerm(FoldedText(text), language, [&](std::string_view term, TermKind, std::string_view) {
       ++visited;
       ASSERT_FALSE(term.empty());
       ASSERT_LE(term.size(), kMaxTermBytes);
@@ -155,15 +166,72 @@ TEST(TermsTest, AnyBytesGiveTermsThatAreShortUtf8) {
   EXPECT_GT(visited, 10000u);
 }
 
+TEST(TermsTest, ALanguageHasItsStemsAndFunctionWords) {
+  EXPECT_THAT(Words("Die Bücher und das Buch der Gärten", Language::kGerman),
+              ElementsAre("buch", "buch", "gart"));
+  EXPECT_THAT(TermsOf("Die Bücher", TermKind::kStopWord, Language::kGerman), ElementsAre("'die"));
+  EXPECT_THAT(Words("les réparations réparées", Language::kFrench), ElementsAre("repar", "repar"));
+  EXPECT_THAT(Words("книги о книгах", Language::kRussian), ElementsAre("книг", "книг"));
+  // Words of another script than the language's are English.
+  EXPECT_THAT(Words("книги cars", Language::kRussian), ElementsAre("книг", "car"));
+  EXPECT_THAT(Words("книги", Language::kGerman), ElementsAre("книги"));
+}
+
+TEST(TermsTest, OutsideOfEnglishApostrophesSeparateWords) {
+  EXPECT_THAT(Words("l'enseigne d\u2019ouverture", Language::kFrench),
+              ElementsAre("enseign", "ouvertur"));
+  EXPECT_THAT(Words("İzmir'de", Language::kTurkish), ElementsAre("izmir"));
+}
+
+TEST(TermsTest, TurkishHasALetterWithoutADot) {
+  EXPECT_THAT(Words("IŞIK ışık isik", Language::kTurkish), ElementsAre("isik", "isik", "isik"));
+}
+
+TEST(TermsTest, AccentsMayBeCharactersOfTheirOwn) {
+  EXPECT_THAT(Words("habitacio\u0301n habitación", Language::kSpanish),
+              ElementsAre("habit", "habit"));
+}
+
+TEST(TermsTest, PartsOfWordsAreApart) {
+  EXPECT_THAT(TermsOf("Eintöpfe 12345 Rad", TermKind::kPart, Language::kGerman),
+              ElementsAre("-eint", "+topf"));
+  EXPECT_THAT(TermsOf("переезд", TermKind::kPart, Language::kRussian), ElementsAre("-пере"));
+  EXPECT_THAT(TermsOf("stews", TermKind::kPart), IsEmpty());
+}
+
 TEST(QueryTermsTest, EachTermStandsOnceInItsOrder) {
-  EXPECT_THAT(QueryTerms("painting the dog, paints of dogs"), ElementsAre("paint", "dog"));
-  EXPECT_THAT(QueryTerms("東京東京"), ElementsAre("東京", "京東"));
+  EXPECT_THAT(FirstTerms(QueryTerms("painting the dog, paints of dogs")),
+              ElementsAre("paint", "dog"));
+  EXPECT_THAT(FirstTerms(QueryWords("painting the dog, paints of dogs")),
+              ElementsAre("paint", "dog", "paint", "dog"));
+  EXPECT_THAT(FirstTerms(QueryTerms("東京東京")), ElementsAre("東京", "京東", "東", "京"));
 }
 
 TEST(QueryTermsTest, StopWordsAreLookedForOnlyWhenThereIsNothingElse) {
-  EXPECT_THAT(QueryTerms("Who is he?"), ElementsAre("'who", "'is", "'he"));
-  EXPECT_THAT(QueryTerms("Who is Melanie?"), ElementsAre("melani"));
+  EXPECT_THAT(FirstTerms(QueryTerms("Who is he?")), ElementsAre("'who", "'is", "'he"));
+  EXPECT_THAT(FirstTerms(QueryTerms("Who is Melanie?")), ElementsAre("melani"));
+  EXPECT_THAT(FirstTerms(QueryTerms("何ですか")), ElementsAre("何で", "です", "すか"));
   EXPECT_THAT(QueryTerms("?!"), IsEmpty());
+}
+
+TEST(QueryTermsTest, AWordHasATermOfEachLanguageOfTheTexts) {
+  const std::vector<QueryWord> words =
+      QueryTerms("the Gardens", {Language::kEnglish, {Language::kEnglish, Language::kSpanish}});
+  ASSERT_EQ(words.size(), 1U);
+  EXPECT_THAT(FirstTerms(words), ElementsAre("garden"));
+  ASSERT_EQ(words[0].terms.size(), 3U);
+  EXPECT_EQ(words[0].terms[1].term, "gardens");
+  EXPECT_EQ(words[0].terms[1].weight, 1);
+  EXPECT_EQ(words[0].terms[2].term, "-gard");
+  EXPECT_LT(words[0].terms[2].weight, 1);
+}
+
+TEST(QueryTermsTest, PairsCountLessAsTheyBelongToFunctionWords) {
+  const std::vector<QueryWord> words = QueryTerms("我的猫叫什么");
+  // 我的 and 什么 are not looked for, and 叫什 only a little.
+  EXPECT_THAT(FirstTerms(words), ElementsAre("的猫", "猫叫", "叫什", "猫", "叫"));
+  EXPECT_EQ(words[1].terms[0].weight, 1);
+  EXPECT_LT(words[2].terms[0].weight, words[1].terms[0].weight);
 }
 
 }  // namespace

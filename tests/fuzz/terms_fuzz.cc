@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/model/language.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
 #include "core/retrieval/terms.h"
@@ -14,16 +15,22 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   std::vector<std::string> terms;
+  const auto language =
+      static_cast<memoryd::Language>(size == 0 ? 0 : data[0] % memoryd::kLanguages);
   memoryd::ForEachTerm(
-      text, [&terms](std::string_view term, memoryd::TermKind kind, std::string_view word) {
+      memoryd::FoldedText(text), language,
+      [&](std::string_view term, memoryd::TermKind kind, std::string_view word) {
         memoryd::Require(!term.empty() && term.size() <= memoryd::kMaxTermBytes);
         memoryd::Require(term.starts_with('\'') == (kind == memoryd::TermKind::kStopWord));
-        memoryd::Require(word.empty() || memoryd::StemOf(word) == term);
+        if (language != memoryd::Language::kEnglish) {
+          memoryd::Require(word.empty() || memoryd::StemOf(word, language) == term);
+        }
         terms.emplace_back(term);
       });
-  std::vector<std::string> wanted = memoryd::QueryTerms(text);
-  for (const std::string& term : wanted) {
-    memoryd::Require(std::find(terms.begin(), terms.end(), term) != terms.end());
+  std::vector<std::string> wanted;
+  for (const memoryd::QueryWord& word : memoryd::QueryTerms(text, {language, {language}})) {
+    wanted.push_back(word.terms.front().term);
+    memoryd::Require(std::find(terms.begin(), terms.end(), wanted.back()) != terms.end());
   }
   std::sort(wanted.begin(), wanted.end());
   memoryd::Require(std::adjacent_find(wanted.begin(), wanted.end()) == wanted.end());

@@ -18,6 +18,7 @@ import numpy as np
 
 import chats
 import reference
+import words
 
 DRAWS = 10_000
 BUDGET = 2000
@@ -60,9 +61,9 @@ class Conversation:
 
 def ask(session, question):
     rest, names = reference.without_names(question.text, session.names)
-    terms = sorted(set(reference.words(rest)))
+    terms = sorted(set(words.split(rest, "en")))
     if not session.options.expansion:  # Then words of one stem are one.
-        terms = list({session.stemmer.stemWord(word): word for word in terms}.values())
+        terms = list({words.stemmer("en").stemWord(word): word for word in terms}.values())
     by_word = [session._word_scores(word) for word in terms]
     by_word = np.array(by_word) if by_word else np.zeros((1, session.count))
     wanted = session.table.pool(session.table.tokens(rest.lower()), session.token_rarity)
@@ -230,7 +231,7 @@ def feedback_words(conversation, asked, hits=3, words=5, weight=0.1):
     """The words that weigh most in the best hits are asked as well (RM3)."""
     scores = today(conversation, asked)
     best, session = order(scores)[:hits], conversation.session
-    own_stems = set(session.stemmer.stemWords(asked.terms))
+    own_stems = set(words.stemmer("en").stemWords(asked.terms))
     weights = {}
     for stem, (where, score) in session.postings.items():
         shares = dict(zip(where, score, strict=True))
@@ -258,13 +259,13 @@ def clauses(conversation, asked, weight=0.2):
     """The best of the question's clauses counts by itself."""
     session = conversation.session
     parts = re.split(r"\b(?:and|or|but|while|when|after|before|since)\b|[,;?.:]", asked.rest)
-    parts = [part for part in parts if len(reference.words(part)) > 1]
+    parts = [part for part in parts if len(list(words.split(part, "en"))) > 1]
     if len(parts) < 2:
         return today(conversation, asked)
-    stems = session.stemmer.stemWords(asked.terms)
+    stems = words.stemmer("en").stemWords(asked.terms)
     likeness = []
     for part in parts:
-        of_part = set(session.stemmer.stemWords(reference.words(part)))
+        of_part = set(words.stemmer("en").stemWords(list(words.split(part, "en"))))
         chosen = [n for n, stem in enumerate(stems) if stem in of_part]
         wanted = session.table.pool(session.table.tokens(part.strip().lower()),
                                     session.token_rarity)
@@ -277,7 +278,7 @@ def rarity_power(conversation, asked, power=0.5):
     """A word weighs its rarity to another power."""
     session = conversation.session
     rarity = np.array([session.rarity.get(stem, session._rarity(0))
-                       for stem in session.stemmer.stemWords(asked.terms)] or [1.0])
+                       for stem in words.stemmer("en").stemWords(asked.terms)] or [1.0])
     weighted = (rarity / rarity.max()) ** (power - 1) @ asked.by_word
     return with_neighbours(conversation, own(conversation, asked, words=weighted))
 

@@ -68,6 +68,34 @@ ASSISTANT_QUESTIONS = [
     "What does the user sell?", "django database queries",
 ]
 
+# Of several languages, which the texts tell.
+MIXED = {
+    datetime.date(2024, 3, 14): [
+        ("Jana", "Hallo! Ich habe gestern zwei alte Bücher über Gärten auf dem Flohmarkt gefunden."),
+        ("Luis", "¡Qué bien! Yo estoy leyendo cuentos de un escritor argentino que me regaló mi hermana."),
+        ("Jana", "Der Linseneintopf von deiner Mutter schmeckte uns allen sehr gut."),
+        ("Luis", "Se lo diré. Ella cocina lentejas cada domingo, y a veces también unos garbanzos."),
+        ("Jana", "Oleg schrieb: «Я переезжаю в Казань и ищу там недорогую квартиру с балконом»."),
+        ("Luis", "Я помогу ему с переездом, у меня есть грузовик."),
+    ],
+    datetime.date(2024, 8, 2): [
+        ("Jana", "Mein Fahrrad wurde gestohlen, und die Versicherung erstattet nur die Hälfte."),
+        ("Luis", "Lo siento mucho. ¿Lo has denunciado ya a la policía?"),
+        ("Jana", "Ja. L'agent m'a dit que les vols de vélos sont très fréquents dans notre rue."),
+        ("Luis", "我的猫昨天在北京动物医院做了手术，现在很好。"),
+        ("Jana", "İzmir'de bir arkadaşım var, kedisi de hastaydı ama şimdi iyi."),
+        ("Luis", "We should visit her; the gardens of Izmir are lovely in spring."),
+    ],
+}
+MIXED_QUESTIONS = [
+    "Welches Buch hat Jana gefunden?", "¿Qué cuento lee Luis?", "Wie war der Eintopf?",
+    "¿Quién cocina garbanzo y lenteja?", "Куда переезжает Олег?", "Какие квартиры ищут?",
+    "Wie hoch ist die Erstattung der Versicherungen?", "Was geschah im August 2024?",
+    "¿Qué pasó el 14 de marzo?", "Les policiers parlent de quel vol de vélo ?", "猫怎么样了？",
+    "什么时候做的手术", "Arkadaşın kedisine ne oldu?", "Which garden is lovely?", "bucher garten",
+    "izmir", "何ですか",
+]
+
 
 def microseconds(day):
     noon = datetime.datetime.combine(day, datetime.time(12), datetime.timezone.utc)
@@ -101,8 +129,11 @@ def main():
     friends = [reference.Message(speaker, text, day.isoformat(), day)
                for day, said in FRIENDS.items() for speaker, text in said]
     assistant = [reference.Message(speaker, text) for speaker, text in ASSISTANT]
+    mixed = [reference.Message(speaker, text, day.isoformat(), day)
+             for day, said in MIXED.items() for speaker, text in said]
     golden = {"friends": chat(friends, FRIENDS_QUESTIONS, table),
-              "assistant": chat(assistant, ASSISTANT_QUESTIONS, table)}
+              "assistant": chat(assistant, ASSISTANT_QUESTIONS, table),
+              "mixed": chat(mixed, MIXED_QUESTIONS, table)}
     GOLDEN.parent.mkdir(exist_ok=True)
     GOLDEN.write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
 

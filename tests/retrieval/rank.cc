@@ -16,6 +16,7 @@
 #include <string>
 #include <utility>
 
+#include "core/model/language.h"
 #include "core/model/ranking_options.h"
 #include "core/retrieval/quantized_vectors.h"
 #include "core/retrieval/search.h"
@@ -60,6 +61,8 @@ RankingOptions OptionsOf(const Json& json) {
       options.expansion = value.get<bool>();
     else if (name == "dates")
       options.dates = value;
+    else if (name == "language")
+      options.language = value;
     else
       throw std::invalid_argument("no option " + name);
   }
@@ -115,6 +118,7 @@ int Main(int argc, char** argv) {
   options.precision = workload.value("precision", 8) == 16 ? Precision::k16Bits : Precision::k8Bits;
   options.expansion = ranking.expansion;
   options.dates = ranking.dates;
+  if (!ranking.language.empty()) options.language = FindLanguage(ranking.language);
   if (const std::string table = argv[1]; table != "none") {
     auto vectors = WordVectors::Load(table);
     if (!vectors.ok()) {

@@ -2,6 +2,7 @@
 
 It is made without memoryd's code, from the same description (docs/adr/0022), and with the
 tokenizers and stemmers of other libraries, so that compare.py can hold one against the other.
+words.py has what it does with the words of each language.
 """
 
 import collections
@@ -10,24 +11,15 @@ import datetime
 import itertools
 import pathlib
 import re
-import unicodedata
 
 import numpy as np
 import safetensors.numpy
-import Stemmer
 import tokenizers
+
+import words
 
 ROLES = {"ai", "assistant", "bot", "developer", "function", "human", "model", "system", "tool",
          "user"}
-
-# English function words, and what is left of contractions.
-STOP_WORDS = frozenset("""
-    a about also am an and any are as at be because been being both but by can could d did do does
-    doing don during each few for from had has have having he her hers him his how i if in into is
-    it its just ll m me more most my no nor not now of on only or other our ours own re s same she
-    should so some such t than that the their theirs them then there these they this those to too us
-    ve very was we were what when where which while who whom whose why will with would you your
-    yours""".split())
 
 LIKE_WORDS = 20
 LEAST_LIKENESS = 0.3
@@ -53,6 +45,7 @@ class Options:
     recency_weight: float = 0
     expansion: bool = True
     dates: bool = True
+    language: str = ""  # Empty: the texts tell it.
 
 
 @dataclasses.dataclass
@@ -94,25 +87,9 @@ class Table:
         return self.word_cache[word]
 
 
-def fold(text):
-    """Without case and accents."""
-    decomposed = unicodedata.normalize("NFKD", text)
-    decomposed = decomposed.replace("\u2019", "'").replace("\u02bc", "'").replace("\u00ad", "")
-    kept = (c for c in decomposed.casefold()
-            if not (unicodedata.category(c) == "Cf" or unicodedata.combining(c) == 1
-                    or unicodedata.combining(c) >= 10 or "\ufe00" <= c <= "\ufe0f"))
-    return unicodedata.normalize("NFC", "".join(kept))
-
-
-def words(text):
-    """Words without stop words. Scripts that become pairs of characters are not dealt with."""
-    found = []
-    for match in re.finditer(r"[^\W_]+(?:'[a-z]+)?", fold(text)):
-        word = match.group()
-        word = word[:-2] if word.endswith("'s") else word.replace("'", "")
-        if word not in STOP_WORDS:
-            found.append(word)
-    return found
+def lower_case(text):
+    """Character by character, as vectors are made of it: Python makes two of the Turkish İ."""
+    return text.replace("İ", "i").lower()
 
 
 def name_words(speaker):
@@ -142,13 +119,10 @@ class Session:
     def __init__(self, messages, options, table=None, bits=None):
         self.options, self.table = options, table
         self.count = len(messages)
-        self.stemmer = Stemmer.Stemmer("english")
+        self.languages = words.Languages(options.language or None)
         texts = [message.text for message in messages]
-        documents = []
-        for message in messages:
-            day = message.day
-            prefix = f"{day.day} {day:%B} {day.year} " if options.dates and day else ""
-            documents.append(words(prefix + message.text))
+        documents = [self.languages.add(message.text, message.day if options.dates else None)
+                     for message in messages]
         self._index_words(documents)
         if table is not None:
             self._index_vectors(texts, bits)
@@ -169,27 +143,26 @@ class Session:
 
     def _index_words(self, documents):
         options = self.options
-        lengths = np.array([len(document) for document in documents], float)
+        lengths = np.array([document.length for document in documents], float)
         usual = max(lengths.mean(), 1e-9) if len(lengths) else 1
         postings = collections.defaultdict(dict)
         for i, document in enumerate(documents):
-            counts = collections.Counter(self.stemmer.stemWords(document))
-            for stem, count in counts.items():
-                postings[stem][i] = count
+            for term, count in collections.Counter(document.terms).items():
+                postings[term][i] = count
         self.rarity, self.postings = {}, {}
-        for stem, counts in postings.items():
+        for term, counts in postings.items():
             where = np.array(list(counts))
             count = np.array(list(counts.values()), float)
             norm = options.bm25_k1 * (1 - options.bm25_b + options.bm25_b * lengths[where] / usual)
-            self.rarity[stem] = self._rarity(len(counts))
-            score = self.rarity[stem] * (options.bm25_k1 + 1) * count / (count + norm)
-            self.postings[stem] = where, score
+            self.rarity[term] = self._rarity(len(counts))
+            score = self.rarity[term] * (options.bm25_k1 + 1) * count / (count + norm)
+            self.postings[term] = where, score
 
     def _rarity(self, documents):
         return np.log(1 + (self.count - documents + 0.5) / (documents + 0.5))
 
     def _index_vectors(self, texts, bits):
-        tokens = [self.table.tokens(text.lower()) for text in texts]
+        tokens = [self.table.tokens(lower_case(text)) for text in texts]
         self.vectors = np.stack([self.table.pool(of_text) for of_text in tokens])
         if bits:
             scale = np.abs(self.vectors).max(1, keepdims=True) / (2 ** (bits - 1) - 1)
@@ -200,7 +173,7 @@ class Session:
         self.token_rarity = self._rarity(documents).astype(np.float32)
 
     def _index_vocabulary(self, documents):
-        self.vocabulary = sorted({word for document in documents for word in document})
+        self.vocabulary = sorted({word for document in documents for word in document.words})
         if not self.vocabulary:
             return
         vectors = np.stack([self.table.word(word) for word in self.vocabulary])
@@ -209,37 +182,40 @@ class Session:
         lengths = np.linalg.norm(centred, axis=1, keepdims=True)
         self.centred = centred / np.maximum(lengths, 1e-9)
 
+    def _raise(self, scores, term, weight):
+        """To the term's scores, where they are less."""
+        if term in self.postings:
+            where, score = self.postings[term]
+            scores[where] = np.maximum(scores[where], weight * score)
+
     def _word_scores(self, query):
         total = np.zeros(self.count)
-        if self.table is None or not self.options.expansion or not self.vocabulary:
-            for stem in set(self.stemmer.stemWords(words(query))):
-                if stem in self.postings:
-                    where, score = self.postings[stem]
-                    total[where] += score
-            return total
-        for word in sorted(set(words(query))):
-            stem = self.stemmer.stemWord(word)
+        expands = self.table is not None and self.options.expansion and self.vocabulary
+        for word in self.languages.query(query, by_word=expands):
             of_word = np.zeros(self.count)
-            if stem in self.postings:
-                where, score = self.postings[stem]
-                of_word[where] = score
-            own_rarity = self.rarity.get(stem, self._rarity(0))
-            wanted = self.table.word(word) - self.mean
-            cosines = self.centred @ (wanted / np.linalg.norm(wanted))
-            seen = {stem}
-            for i in np.argsort(-cosines, kind="stable")[:LIKE_WORDS]:
-                if cosines[i] < LEAST_LIKENESS:
-                    break
-                like = self.stemmer.stemWord(self.vocabulary[i])
-                if like in seen:
-                    continue
-                seen.add(like)
-                weight = (cosines[i] - LEAST_LIKENESS) / (1 - LEAST_LIKENESS)
-                weight *= min(own_rarity, self.rarity[like]) / self.rarity[like]
-                where, score = self.postings[like]
-                of_word[where] = np.maximum(of_word[where], weight * score)
+            for term, weight in word.terms.items():
+                self._raise(of_word, term, weight)
+            if expands and word.text:
+                self._raise_like_words(of_word, word)
             total += of_word
         return total
+
+    def _raise_like_words(self, of_word, word):
+        own = {term for term, weight in word.terms.items() if weight == 1}
+        own_rarity = min(self.rarity.get(term, self._rarity(0)) for term in own)
+        wanted = self.table.word(word.text) - self.mean
+        cosines = self.centred @ (wanted / np.linalg.norm(wanted))
+        for i in np.argsort(-cosines, kind="stable")[:LIKE_WORDS]:
+            if cosines[i] < LEAST_LIKENESS:
+                break
+            for code in self.languages.codes():
+                like = words.term_of(self.vocabulary[i], code)
+                if like in own or like not in self.rarity:
+                    continue
+                own.add(like)
+                weight = (cosines[i] - LEAST_LIKENESS) / (1 - LEAST_LIKENESS)
+                weight *= min(own_rarity, self.rarity[like]) / self.rarity[like]
+                self._raise(of_word, like, weight)
 
     def ranking(self, query):
         """The hits as (index, score), the best first and of equals the newest: what something speaks
@@ -254,7 +230,7 @@ class Session:
         scores = of_largest(self._word_scores(rest))
         is_hit = scores > 0
         if self.table is not None:
-            wanted = self.table.pool(self.table.tokens(rest.lower()), self.token_rarity)
+            wanted = self.table.pool(self.table.tokens(lower_case(rest)), self.token_rarity)
             cosines = self.vectors @ wanted
             scores = scores + options.vector_weight * of_largest(cosines)
             is_hit = is_hit | (cosines >= options.vector_threshold)
