@@ -22,6 +22,7 @@
 #include "absl/time/time.h"
 #include "core/base/error.h"
 #include "core/base/status_macros.h"
+#include "core/model/language.h"
 #include "core/model/message.h"
 #include "core/model/ranking_options.h"
 #include "core/model/role.h"
@@ -134,6 +135,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("retrieval.dates", settings.ranking.dates);
   visit("retrieval.embedder", settings.ranking.embedder);
   visit("retrieval.embedder_worker", settings.ranking.embedder_worker);
+  visit("retrieval.language", settings.ranking.language);
   visit("retention.session_ttl_us", settings.retention.session_ttl_us);
   visit("retention.refresh_on_read", settings.retention.refresh_on_read);
   visit("retention.keep_messages", settings.retention.keep_messages);
@@ -177,6 +179,12 @@ absl::StatusOr<RankingOptions> ResolveRanking(const RankingSettings& settings) {
   if (!status.ok()) return status;
   options.expansion = settings.expansion;
   options.dates = settings.dates.value_or(options.dates);
+  options.language = settings.language.value_or("");
+  if (!options.language.empty() && !FindLanguage(options.language).has_value()) {
+    return InvalidField("config.retrieval.language",
+                        fmt::format("must be one of {}, {}", fmt::join(kLanguageCodes, ", "),
+                                    fmt::join(kUnspacedLanguageCodes, ", ")));
+  }
   return options;
 }
 

@@ -63,6 +63,7 @@ struct RankingSettings {
   std::optional<std::string> embedder;
   std::optional<std::string> embedder_worker;
   std::optional<double> embedder_weight;
+  std::optional<std::string> language;
 
   friend bool operator==(const RankingSettings&, const RankingSettings&) = default;
 };

@@ -69,7 +69,8 @@ SessionSettings Everything() {
                       .dates = false,
                       .embedder = "minilm",
                       .embedder_worker = "agent",
-                      .embedder_weight = 0.7};
+                      .embedder_weight = 0.7,
+                      .language = "de"};
   return settings;
 }
 
@@ -119,6 +120,7 @@ TEST(SessionConfigTest, EverySettingReachesTheConfiguration) {
                                   .recency_weight = 0.05,
                                   .expansion = true,
                                   .dates = false,
+                                  .language = "de",
                                   .zone = absl::UTCTimeZone(),
                                   .embedder = "minilm",
                                   .embedder_worker = "agent",
@@ -151,6 +153,18 @@ TEST(SessionConfigTest, AnEmbedderLeavesLessToTheVectorsOfWords) {
   settings.ranking.embedder = "";
   settings.ranking.embedder_worker = "agent";
   ExpectInvalid(settings, "config.retrieval.embedder_worker");
+}
+
+TEST(SessionConfigTest, ALanguageIsACodeThatIsKnown) {
+  SessionSettings settings;
+  for (const char* code : {"de", "zh", ""}) {
+    settings.ranking.language = code;
+    EXPECT_EQ(MustResolve(settings).ranking.language, code);
+  }
+  for (const char* code : {"xx", "DE", "german"}) {
+    settings.ranking.language = code;
+    ExpectInvalid(settings, "config.retrieval.language");
+  }
 }
 
 TEST(SessionConfigTest, AWeightBeyondItsRangeNamesItsField) {

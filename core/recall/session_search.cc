@@ -19,6 +19,7 @@
 #include "core/base/status_macros.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
+#include "core/model/language.h"
 #include "core/model/message.h"
 #include "core/model/ranking_options.h"
 #include "core/model/session.h"
@@ -186,6 +187,7 @@ IndexOptions SessionSearch::OptionsFor(const RankingOptions& ranking) const {
   if (ranking.vector_weight == 0 && !ranking.expansion.has_value()) options.expansion = false;
   if (ranking.vector_weight > 0 || ranking.expansion == true) options.vectors = vectors_;
   options.dates = ranking.dates;
+  if (!ranking.language.empty()) options.language = FindLanguage(ranking.language);
   options.zone = ranking.zone;
   return options;
 }

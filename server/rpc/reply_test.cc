@@ -183,6 +183,7 @@ TEST(ReplyTest, SessionRepliesCarryTheWholeSessionOnceTheIdIsAdded) {
   retrieval->set_embedder("");
   retrieval->set_embedder_worker("");
   retrieval->set_embedder_weight(1);
+  retrieval->set_language("");
 
   const WriteResult result = Result();
   const SessionInfo info{result.row, result.config};

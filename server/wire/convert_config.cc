@@ -110,6 +110,7 @@ absl::StatusOr<RankingSettings> FromRetrieval(const v1::Retrieval& retrieval) {
   }
   if (retrieval.has_expansion()) settings.expansion = retrieval.expansion();
   if (retrieval.has_dates()) settings.dates = retrieval.dates();
+  if (retrieval.has_language()) settings.language = retrieval.language();
   const FieldPath path("config.retrieval");
   // "" is a value of both: none.
   for (const auto& [field, is_set, name, setting] :
@@ -132,6 +133,7 @@ v1::Retrieval ToProto(const RankingOptions& ranking) {
   retrieval.set_dates(ranking.dates);
   retrieval.set_embedder(ranking.embedder);
   retrieval.set_embedder_worker(ranking.embedder_worker);
+  retrieval.set_language(ranking.language);
   return retrieval;
 }
 

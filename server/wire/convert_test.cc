@@ -430,6 +430,7 @@ TEST(FromProtoTest, AConfigurationIsReadFieldByField) {
   retrieval.set_embedder("minilm");
   retrieval.set_embedder_worker("agent");
   retrieval.set_embedder_weight(0.7);
+  retrieval.set_language("de");
   proto.set_subject("user 7");
   proto.set_time_zone("UTC");
   proto.set_cut_highest_first(false);

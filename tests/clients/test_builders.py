@@ -157,7 +157,7 @@ GIVEN = config(
     retrieval=retrieval(vector_weight=0.5, bm25_k1=1.0, bm25_b=0.5, expansion=False, dates=False,
                         author_weight=0.1, user_weight=0.1, neighbour_weight=0.1, neighbour_tokens=10,
                         answer_factor=1.0, thread_weight=0.1, length_weight=0.1, length_tokens=10,
-                        recency_weight=0.1, vector_threshold=0.2, embedder_weight=0.5))
+                        recency_weight=0.1, vector_threshold=0.2, embedder_weight=0.5, language="de"))
 
 
 def test_the_server_keeps_a_whole_configuration(client, session_id):

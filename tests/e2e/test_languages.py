@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 
+import grpc
 import pytest
 
-from support.calls import memory, user
+from support.calls import memory, refusal, user
 from support.paths import REPOSITORY
 
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
 CHATS = json.loads((REPOSITORY / "core/retrieval/testdata/languages.json").read_text("utf-8"))
 
 
@@ -44,3 +46,26 @@ def test_a_turn_of_100_000_tokens_and_a_question_of_2_000_words(calls, session_i
     words = " ".join(f"w{number}x" for number in range(2000))
     found = ask(calls, session_id, f"{messages[2].text} {words}", top_k=3)
     assert messages[2].text in found
+
+
+def test_texts_tell_their_language_unless_it_is_given(calls, session_id):
+    def say(to: str, *texts: str, **fields) -> None:
+        config = memory.SessionConfig(retrieval=memory.Retrieval(vector_weight=0, **fields))
+        calls.Put(session_id=to, config=config, messages=[user(text) for text in texts])
+
+    say(session_id, "Bücher", "Gärten", language="de")
+    assert ask(calls, session_id, "Buch") == ["Bücher"]
+    say(f"{session_id}-untold", "Bücher", "Gärten")
+    assert ask(calls, f"{session_id}-untold", "Buch") == []
+    say(f"{session_id}-told", "Ich habe die alten Bücher noch.", "Gärten")
+    assert ask(calls, f"{session_id}-told", "Garten") == ["Gärten"]
+
+    calls.UpdateSession(session_id=f"{session_id}-untold", config=memory.SessionConfig(
+        retrieval=memory.Retrieval(language="de")))
+    assert ask(calls, f"{session_id}-untold", "Buch") == ["Bücher"]
+
+
+def test_a_language_that_is_not_known_is_refused(calls, session_id):
+    config = memory.SessionConfig(retrieval=memory.Retrieval(language="german"))
+    error = refusal(lambda: calls.CreateSession(session_id=session_id, config=config))
+    assert error.code() == INVALID and "config.retrieval.language" in error.details()

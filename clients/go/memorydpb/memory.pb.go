@@ -1717,7 +1717,13 @@ type Retrieval struct {
 	// Penalty for threads: multiplied by how far the mean score of the thread's three best messages
 	// falls short of the best thread's. These means include only words, word vectors and embeddings.
 	// 0 to 1, default 0.2.
-	ThreadWeight  *float64 `protobuf:"fixed64,18,opt,name=thread_weight,json=threadWeight,proto3,oneof" json:"thread_weight,omitempty"`
+	ThreadWeight *float64 `protobuf:"fixed64,18,opt,name=thread_weight,json=threadWeight,proto3,oneof" json:"thread_weight,omitempty"`
+	// The language of all texts, which decides their stems and which frequent words are not searched
+	// for: an ISO 639-1 code among ar, ca, da, de, el, en, es, eu, fi, fr, ga, hi, hu, hy, id, it, ja,
+	// ko, lt, ne, nl, no, pt, ro, ru, sv, ta, th, tr, yi, zh. INVALID_ARGUMENT for any other. Empty,
+	// the default: each text tells its own language, by its script and its frequent words. A text
+	// that does not tell is in the language of most texts before it, by default English.
+	Language      *string `protobuf:"bytes,19,opt,name=language,proto3,oneof" json:"language,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1876,6 +1882,13 @@ func (x *Retrieval) GetThreadWeight() float64 {
 		return *x.ThreadWeight
 	}
 	return 0
+}
+
+func (x *Retrieval) GetLanguage() string {
+	if x != nil && x.Language != nil {
+		return *x.Language
+	}
+	return ""
 }
 
 // A named piece of a session's long-term memory, with a priority.
@@ -2474,7 +2487,7 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"keep_bytes\x18\x05 \x01(\x03H\x02R\tkeepBytes\x88\x01\x01B\x12\n" +
 	"\x10_refresh_on_readB\x10\n" +
 	"\x0e_keep_messagesB\r\n" +
-	"\v_keep_bytes\"\x90\b\n" +
+	"\v_keep_bytes\"\xbe\b\n" +
 	"\tRetrieval\x12\x1c\n" +
 	"\abm25_k1\x18\x01 \x01(\x01H\x00R\x06bm25K1\x88\x01\x01\x12\x1a\n" +
 	"\x06bm25_b\x18\x02 \x01(\x01H\x01R\x05bm25B\x88\x01\x01\x12(\n" +
@@ -2496,7 +2509,8 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\x0fembedder_worker\x18\x0f \x01(\tH\x0eR\x0eembedderWorker\x88\x01\x01\x12,\n" +
 	"\x0fembedder_weight\x18\x10 \x01(\x01H\x0fR\x0eembedderWeight\x88\x01\x01\x12(\n" +
 	"\ranswer_factor\x18\x11 \x01(\x01H\x10R\fanswerFactor\x88\x01\x01\x12(\n" +
-	"\rthread_weight\x18\x12 \x01(\x01H\x11R\fthreadWeight\x88\x01\x01B\n" +
+	"\rthread_weight\x18\x12 \x01(\x01H\x11R\fthreadWeight\x88\x01\x01\x12\x1f\n" +
+	"\blanguage\x18\x13 \x01(\tH\x12R\blanguage\x88\x01\x01B\n" +
 	"\n" +
 	"\b_bm25_k1B\t\n" +
 	"\a_bm25_bB\x10\n" +
@@ -2516,7 +2530,8 @@ const file_memoryd_v1_memory_proto_rawDesc = "" +
 	"\x10_embedder_workerB\x12\n" +
 	"\x10_embedder_weightB\x10\n" +
 	"\x0e_answer_factorB\x10\n" +
-	"\x0e_thread_weight\"\xc4\x01\n" +
+	"\x0e_thread_weightB\v\n" +
+	"\t_language\"\xc4\x01\n" +
 	"\x05Block\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x1f\n" +

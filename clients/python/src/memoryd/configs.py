@@ -150,6 +150,7 @@ def retrieval(
     recency_weight: float | None = None,
     expansion: bool | None = None,
     dates: bool | None = None,
+    language: str | None = None,
 ) -> memory.Retrieval:
     """Returns how Query, and the recall of UpdateContext, rank. memory_pb2.Retrieval has the
     ranges.
@@ -174,6 +175,7 @@ def retrieval(
     - `recency_weight`: added for the newest item, less for older ones. Default 0.
     - `expansion`: whether to search for words of similar meaning too. Default: where that helps.
     - `dates`: whether a message is also found by its day. Default true.
+    - `language`: of all texts, such as `de`. Default: each text tells its own.
     """
     return memory.Retrieval(**_given(
         embedder=embedder,
@@ -194,6 +196,7 @@ def retrieval(
         recency_weight=recency_weight,
         expansion=expansion,
         dates=dates,
+        language=language,
     ))
 
 
