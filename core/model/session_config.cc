@@ -80,6 +80,7 @@ constexpr std::array<std::string_view, 4> kTokenizers = {"cl100k_base", "o200k_b
 constexpr std::int64_t kMaxTokens = std::numeric_limits<std::int32_t>::max();
 
 constexpr std::string_view kRanking = "retrieval.";
+constexpr const char* kLanguage = "retrieval.language";
 
 struct WeightRange {
   double least;
@@ -135,7 +136,7 @@ void VisitFields(Settings& settings, Visitor visit) {
   visit("retrieval.dates", settings.ranking.dates);
   visit("retrieval.embedder", settings.ranking.embedder);
   visit("retrieval.embedder_worker", settings.ranking.embedder_worker);
-  visit("retrieval.language", settings.ranking.language);
+  visit(kLanguage, settings.ranking.language);
   visit("retention.session_ttl_us", settings.retention.session_ttl_us);
   visit("retention.refresh_on_read", settings.retention.refresh_on_read);
   visit("retention.keep_messages", settings.retention.keep_messages);
@@ -316,14 +317,15 @@ std::string SessionSettings::ToJson() const {
   VisitFields(*this, [&object]<typename T>(const char* name, const std::optional<T>& field) {
     if (field.has_value()) object[name] = *field;
   });
+  // Versions before it know no language. Here the empty one is as none: there is nothing below.
+  if (ranking.language == "") object.erase(kLanguage);
   return object.dump();
 }
 
 absl::StatusOr<SessionSettings> SessionSettings::FromJson(std::string_view text) {
-  const json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  json object = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!object.is_object()) return absl::DataLossError("a stored configuration can't be read");
   SessionSettings settings;
-  std::size_t known = 0;
   try {
     VisitFields(settings, [&]<typename T>(const char* name, std::optional<T>& field) {
       if (!object.contains(name)) return;
@@ -332,12 +334,14 @@ absl::StatusOr<SessionSettings> SessionSettings::FromJson(std::string_view text)
       } else {
         field = object.at(name).get<T>();
       }
-      ++known;
+      object.erase(name);
     });
   } catch (const json::exception&) {
     return absl::DataLossError("a stored configuration can't be read");
   }
-  if (known != object.size()) {
+  // How a later version ranks is no reason not to read.
+  for (const auto& [name, value] : object.items()) {
+    if (name.starts_with(kRanking)) continue;
     return absl::DataLossError("a stored configuration has fields this version does not know");
   }
   return settings;

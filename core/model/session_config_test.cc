@@ -324,6 +324,27 @@ TEST(SessionSettingsTest, WhatToJsonDidNotWriteIsDataLoss) {
   }
 }
 
+// So that a server can be set back to this version.
+TEST(SessionSettingsTest, HowALaterVersionRanksIsLeftOut) {
+  const auto read =
+      SessionSettings::FromJson(R"({"retrieval.dates":false,"retrieval.later":[1],"subject":"s"})");
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->ToJson(), R"({"retrieval.dates":false,"subject":"s"})");
+}
+
+// Versions that know no language read it then.
+TEST(SessionSettingsTest, AnEmptyLanguageIsNotStored) {
+  SessionSettings german;
+  german.ranking.language = "de";
+  SessionSettings none;
+  none.ranking.language = "";
+  EXPECT_EQ(none.ToJson(), "{}");
+  const SessionSettings merged = german.With(none);
+  EXPECT_EQ(merged.ToJson(), "{}");
+  EXPECT_EQ(MustResolve(merged).ranking.language, "");
+  EXPECT_EQ(german.With({}).ranking.language, "de");
+}
+
 TEST(SessionSettingsTest, ChangesCoverWhatTheySetAndLeaveTheRest) {
   SessionSettings changes;
   changes.token_limit = 70;
