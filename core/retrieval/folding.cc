@@ -165,6 +165,12 @@ CharClass ClassOf(char32_t c) {
 
 std::string Fold(std::string_view text, FoldOptions options) { return Folder(options).Fold(text); }
 
+std::string_view BeginningOf(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
 bool IsAscii(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return IsAscii(c); });
 }
@@ -183,6 +189,14 @@ bool IsLetter(std::string_view text) {
       return false;
   }
 }
+
+bool IsHan(std::string_view text) {
+  const char32_t c = DecodeUtf8(text.data(), text.data() + text.size()).code_point;
+  return (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x4E00 && c <= 0x9FFF) ||
+         (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x20000 && c <= 0x3FFFF);
+}
+
+bool IsKana(std::string_view text) { return text >= "\u3041" && text < "\u3100"; }
 
 FoldedChar CharBeyondAscii(const char* p, const char* end) {
   const DecodedUtf8 decoded = DecodeUtf8(p, end);

@@ -17,6 +17,17 @@ struct FoldOptions {
 // `text` in lower case, without compatibility forms. Bytes that are not UTF-8 become spaces.
 std::string Fold(std::string_view text, FoldOptions options = {});
 
+// A text and what Fold() makes of it. Borrows `text`.
+struct FoldedText {
+  explicit FoldedText(std::string_view source) : text(source), folded(Fold(source)) {}
+
+  std::string_view text;
+  std::string folded;
+};
+
+// The beginning of `text`: at most `bytes`, to the end of a character.
+std::string_view BeginningOf(std::string_view text, std::size_t bytes);
+
 enum class CharClass : std::uint8_t {
   kSeparator,
   kWord,
@@ -43,8 +54,10 @@ inline FoldedChar CharAt(const char* p, const char* end) {
 
 bool IsAscii(std::string_view text);
 
-// Whether the text begins with a letter.
+// Whether the text begins with a letter, with a Han character, with one of Hiragana or Katakana.
 bool IsLetter(std::string_view text);
+bool IsHan(std::string_view text);
+bool IsKana(std::string_view text);
 
 }  // namespace memoryd
 

@@ -13,24 +13,34 @@
 #include "absl/container/flat_hash_map.h"
 #include "core/base/string_hash.h"
 #include "core/model/language.h"
+#include "core/retrieval/query_terms.h"
 #include "core/retrieval/word_vectors.h"
 
 namespace memoryd {
 
 // What is looked for in the passages, and how much it counts.
 struct PassageQuery {
-  // `rarity` is how much a passage gets for having the term.
-  void AddTerm(std::string term, double rarity) {
-    places.emplace(std::move(term), rarities.size());
-    rarities.push_back(rarity);
+  struct Term {
+    std::size_t place;
+    double weight;
+  };
+
+  // The weight of each of its terms is how much a passage gets for having it.
+  void AddWord(QueryWord word) {
+    std::vector<Term>& terms = words.emplace_back();
+    for (QueryTerm& term : word.terms) {
+      terms.push_back(
+          {places.emplace(std::move(term.term), places.size()).first->second, term.weight});
+    }
   }
 
-  absl::flat_hash_map<std::string, std::size_t, StringHash, std::equal_to<>> places;
-  std::vector<double> rarities;  // By the terms' places.
+  absl::flat_hash_map<std::string, std::size_t, StringHash, std::equal_to<>> places;  // By term.
+  // A passage has each by that of its terms which scores best.
+  std::vector<std::vector<Term>> words;
   double bm25_k1 = 0;
   Language language = Language::kEnglish;  // Of the passages.
   // Null: by words alone.
-  const WordVectors* words = nullptr;
+  const WordVectors* vectors = nullptr;
   WordVectors::Vector vector = {};
   double vector_weight = 0;
 };

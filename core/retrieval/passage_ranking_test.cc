@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/retrieval/terms.h"
+#include "core/retrieval/query_terms.h"
 
 namespace memoryd {
 namespace {
@@ -17,7 +17,8 @@ PassageQuery QueryOf(std::string_view text, double rarity = 1) {
   PassageQuery query;
   query.bm25_k1 = 1.2;
   for (QueryWord& word : QueryTerms(text)) {
-    query.AddTerm(std::move(word.terms.front().term), rarity);
+    word.terms.front().weight = rarity;
+    query.AddWord(std::move(word));
   }
   return query;
 }
@@ -32,8 +33,21 @@ TEST(PassageRankingTest, ThePassageWithTheWordsIsTheBest) {
 
 TEST(PassageRankingTest, ARareWordCountsMoreThanManyOfACommonOne) {
   PassageQuery query = QueryOf("boat", 1);
-  query.AddTerm(QueryTerms("lighthouse").front().terms.front().term, 3);
+  query.AddWord({"lighthouse", {{"lighthous", 3}}});
   EXPECT_EQ(Best({"boat boat boat boat", "a lighthouse"}, query), 1U);
+}
+
+TEST(PassageRankingTest, AWordCountsByTheBestOfItsTerms) {
+  PassageQuery query = QueryOf("");
+  query.language = Language::kGerman;
+  query.AddWord({"eintopf", {{"eintopf"}, {"-eint", 0.6}, {"+topf", 0.5}}});
+  query.AddWord({"kartoffel", {{"kartoffel", 1.2}}});
+  EXPECT_EQ(Best({"Der Eintopf.", "Die Kartoffel."}, query), 1U);
+  // Two words may share a part.
+  query.AddWord({"eintrag", {{"eintrag", 0.9}, {"-eint", 0.6}}});
+  EXPECT_EQ(Best({"Die Kartoffel.", "Ein Eintritt."}, query), 0U);
+  query.words.back().back().weight = 0.7;
+  EXPECT_EQ(Best({"Die Kartoffel.", "Ein Eintritt."}, query), 1U);
 }
 
 TEST(PassageRankingTest, OfEqualsTheFirstIsTaken) {

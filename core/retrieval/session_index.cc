@@ -19,13 +19,16 @@
 #include "core/model/language.h"
 #include "core/model/ranking_options.h"
 #include "core/model/time_zone.h"
+#include "core/retrieval/folding.h"
 #include "core/retrieval/heap_bytes.h"
 #include "core/retrieval/languages.h"
 #include "core/retrieval/make_room.h"
 #include "core/retrieval/passage_ranking.h"
 #include "core/retrieval/passages.h"
 #include "core/retrieval/posting_lists.h"
+#include "core/retrieval/query_terms.h"
 #include "core/retrieval/search.h"
+#include "core/retrieval/stemmers.h"
 #include "core/retrieval/terms.h"
 #include "core/retrieval/vocabulary.h"
 #include "core/retrieval/word_vectors.h"
@@ -141,7 +144,7 @@ std::optional<std::pair<std::int64_t, std::int64_t>> SessionIndex::NextWithoutEm
 }
 
 std::string SessionIndex::EmbedderQuery(std::string_view query) const {
-  return QueryTerms(query).empty() ? std::string() : authors_.Split(query).rest;
+  return HasQueryWords(query) ? authors_.Split(query).rest : std::string();
 }
 
 bool SessionIndex::ExpandsQueries() const {
@@ -180,9 +183,10 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
     }
     const std::vector<std::vector<LikeWord>> like =
         vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
+    Stemmers stemmers;
     for (std::size_t i = 0; i < words.size(); ++i) {
       for (const QueryTerm& term : words[i].terms) raise(term.term, term.weight);
-      if (i < like.size()) RaiseLikeWords(words[i], like[i], raise);
+      if (i < like.size()) RaiseLikeWords(words[i], like[i], stemmers, raise);
       add();
     }
   }
@@ -193,7 +197,7 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
 }
 
 void SessionIndex::RaiseLikeWords(
-    const QueryWord& word, const std::vector<LikeWord>& like_words,
+    const QueryWord& word, const std::vector<LikeWord>& like_words, Stemmers& stemmers,
     absl::FunctionRef<void(std::string_view term, double weight)> raise) const {
   if (word.word.empty()) return;
   std::uint32_t own_count = 0;
@@ -207,7 +211,7 @@ void SessionIndex::RaiseLikeWords(
   const std::vector<Language> languages = languages_.used();
   for (const LikeWord& like : like_words) {
     for (const Language language : languages) {
-      const std::string term = StemOf(like.word, language);
+      const std::string term = stemmers.StemOf(like.word, language);
       const std::uint32_t doc_count = terms_.DocCount(term);
       if (doc_count == 0 || !seen.insert(term).second) continue;
       // A rare word like a common one of the query counts no more than that.
@@ -276,16 +280,16 @@ std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptio
   PassageQuery wanted;
   for (QueryWord& word : QueryTerms(rest, LanguagesOf(rest))) {
     for (QueryTerm& term : word.terms) {
-      const double rarity = terms_.Rarity(terms_.DocCount(term.term));
-      wanted.AddTerm(std::move(term.term), term.weight * rarity);
+      term.weight *= terms_.Rarity(terms_.DocCount(term.term));
     }
+    wanted.AddWord(std::move(word));
   }
   if (!languages_.is_english() && !passages.empty()) {
     wanted.language = languages_.Of(passages.front(), FoldedText(passages.front()).folded);
   }
   wanted.bm25_k1 = ranking.bm25_k1;
   if (options_.vectors != nullptr && ranking.vector_weight > 0) {
-    wanted.words = options_.vectors.get();
+    wanted.vectors = options_.vectors.get();
     wanted.vector = QueryVector(rest);
     wanted.vector_weight = ranking.vector_weight;
   }

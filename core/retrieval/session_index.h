@@ -18,7 +18,9 @@
 #include "core/retrieval/authors.h"
 #include "core/retrieval/languages.h"
 #include "core/retrieval/message_embeddings.h"
+#include "core/retrieval/query_terms.h"
 #include "core/retrieval/search.h"
+#include "core/retrieval/stemmers.h"
 #include "core/retrieval/string_table.h"
 #include "core/retrieval/term_index.h"
 #include "core/retrieval/terms.h"
@@ -70,7 +72,8 @@ class SessionIndex {
   // term. With equal scores, messages come before contents, then later positions before earlier.
   //
   // An item is a hit for any of these reasons:
-  //   - it shares a term with the query (QueryTerms() in terms.h), or has a word like one;
+  //   - it shares a term with the query (QueryTerms() in query_terms.h), or has a word like one;
+  //     outside of English a term may be the beginning or the end of a word;
   //   - the cosine of its vector or embedding reaches RankingOptions::vector_threshold;
   //   - its speaker is one that the query names.
   // The neighbours of a hit in its thread get a share of its score. That alone makes no hit.
@@ -146,6 +149,7 @@ class SessionIndex {
 
   // Calls `raise` for each term of `like_words`, which are the words like `word`.
   void RaiseLikeWords(const QueryWord& word, const std::vector<LikeWord>& like_words,
+                      Stemmers& stemmers,
                       absl::FunctionRef<void(std::string_view term, double weight)> raise) const;
   WordMatches MatchWords(std::string_view query, const RankingOptions& ranking) const;
   // The vector of a query. Each token weighs by its rarity in the session.

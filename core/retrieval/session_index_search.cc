@@ -11,10 +11,10 @@
 #include "core/model/ranking_options.h"
 #include "core/retrieval/authors.h"
 #include "core/retrieval/posting_lists.h"
+#include "core/retrieval/query_terms.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
 #include "core/retrieval/string_table.h"
-#include "core/retrieval/terms.h"
 #include "core/retrieval/thread_likenesses.h"
 #include "core/retrieval/top_hits.h"
 
@@ -276,7 +276,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request,
   if (scale != nullptr) *scale = request.scale;
   const Filter filter(*this, request.filter);
   if (request.top_k == 0 || docs_.empty() || !filter.possible()) return {};
-  if (QueryTerms(request.query).empty()) return {};
+  if (!HasQueryWords(request.query)) return {};
   const Scorer scorer(*this, request);
   if (scale != nullptr) *scale = scorer.largest();
   Ranker ranker(*this, request, filter, scorer);
@@ -289,7 +289,7 @@ std::vector<SearchHit> SessionIndex::Search(const SearchRequest& request,
 }
 
 SearchScale SessionIndex::Scale(const SearchRequest& request) const {
-  if (docs_.empty() || QueryTerms(request.query).empty()) return {};
+  if (docs_.empty() || !HasQueryWords(request.query)) return {};
   return Scorer(*this, request).largest();
 }
 

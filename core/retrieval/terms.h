@@ -2,14 +2,13 @@
 #ifndef MEMORYD_CORE_RETRIEVAL_TERMS_H_
 #define MEMORYD_CORE_RETRIEVAL_TERMS_H_
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
 #include "core/model/language.h"
+#include "core/retrieval/folding.h"
 
 namespace memoryd {
 
@@ -26,19 +25,8 @@ enum class TermKind : std::uint8_t {
   kPart,
 };
 
-// A longer term is cut, at the end of a character.
-inline constexpr std::size_t kMaxTermBytes = 64;
-
-// A text and what Fold() makes of it. Borrows `text`.
-struct FoldedText {
-  explicit FoldedText(std::string_view source);
-
-  std::string_view text;
-  std::string folded;
-};
-
 // `word` is what the term was made of, in lower case and before the stemming; empty for characters,
-// pairs of them, parts and stop words.
+// pairs of them, parts and stop words. Of a long word that is its beginning, see stemmers.h.
 using TermVisitor =
     absl::FunctionRef<void(std::string_view term, TermKind kind, std::string_view word)>;
 
@@ -56,37 +44,6 @@ using TermVisitor =
 //
 // A stop word's term is no other word's: it begins with an apostrophe. A part's begins with - or +.
 void ForEachTerm(const FoldedText& text, Language language, TermVisitor visit);
-
-struct QueryTerm {
-  std::string term;
-  double weight = 1;
-};
-
-// A word to look for. A text has it by that of its terms which scores best.
-struct QueryWord {
-  std::string word;  // As the visitor has it.
-  // The word's own, one for each language of the texts with weight 1, then its parts. Of a pair or
-  // a character: that alone.
-  std::vector<QueryTerm> terms;
-};
-
-// How a query is read, and in which languages it looks for words.
-struct QueryLanguages {
-  Language own = Language::kEnglish;
-  std::vector<Language> texts = {Language::kEnglish};  // At least one.
-};
-
-// The words to look for when `text` is the query, in their order, each once by its own terms. If
-// there are none but function words, these ("who is he"). Pairs of characters within function words
-// of Chinese, Japanese and Thai are left out, and count less beside them.
-std::vector<QueryWord> QueryTerms(std::string_view text, const QueryLanguages& languages = {});
-
-// As QueryTerms(), but words of the same stem each once.
-std::vector<QueryWord> QueryWords(std::string_view text, const QueryLanguages& languages = {});
-
-// The stem of a word in lower case, as the term by which it is found. English for words that are
-// not of the language's script.
-std::string StemOf(std::string_view word, Language language);
 
 // One word of a name or of a question, to be compared: as terms are, without what is no letter or
 // digit at its end, and without "'s": "Zoë's?" is "zoe".

@@ -10,6 +10,9 @@
 #include <vector>
 
 #include "core/base/utf8_decode.h"
+#include "core/model/language.h"
+#include "core/retrieval/folding.h"
+#include "core/retrieval/stemmers.h"
 
 namespace memoryd {
 namespace {
@@ -29,12 +32,6 @@ std::vector<std::string> TermsOf(std::string_view text, TermKind wanted,
 
 std::vector<std::string> Words(std::string_view text, Language language = Language::kEnglish) {
   return TermsOf(text, TermKind::kWord, language);
-}
-
-std::vector<std::string> FirstTerms(const std::vector<QueryWord>& words) {
-  std::vector<std::string> terms;
-  for (const QueryWord& word : words) terms.push_back(word.terms.front().term);
-  return terms;
 }
 
 TEST(TermsTest, EnglishWordsAreStemmedWithoutCase) {
@@ -112,9 +109,11 @@ TEST(TermsTest, LongTermsAreCutBetweenCharacters) {
   EXPECT_THAT(Words(cyrillic), ElementsAre(cut));
   // A cut word has the stem that it has by itself.
   const std::string long_word = std::string(kMaxTermBytes - 3, 'a') + "ing";
-  EXPECT_THAT(Words(long_word + "s"), ElementsAre(StemOf(long_word, Language::kEnglish)));
-  EXPECT_EQ(StemOf(long_word, Language::kEnglish), std::string(kMaxTermBytes - 3, 'a'));
-  EXPECT_THAT(Words(long_word + "ж"), ElementsAre(StemOf(long_word, Language::kEnglish)));
+  EXPECT_THAT(Words(long_word + "s"),
+              ElementsAre(Stemmers().StemOf(long_word, Language::kEnglish)));
+  EXPECT_EQ(Stemmers().StemOf(long_word, Language::kEnglish), std::string(kMaxTermBytes - 3, 'a'));
+  EXPECT_THAT(Words(long_word + "ж"),
+              ElementsAre(Stemmers().StemOf(long_word, Language::kEnglish)));
 }
 
 TEST(TermsTest, WhatIsNotUtf8SeparatesWords) {
@@ -197,41 +196,6 @@ TEST(TermsTest, PartsOfWordsAreApart) {
               ElementsAre("-eint", "+topf"));
   EXPECT_THAT(TermsOf("переезд", TermKind::kPart, Language::kRussian), ElementsAre("-пере"));
   EXPECT_THAT(TermsOf("stews", TermKind::kPart), IsEmpty());
-}
-
-TEST(QueryTermsTest, EachTermStandsOnceInItsOrder) {
-  EXPECT_THAT(FirstTerms(QueryTerms("painting the dog, paints of dogs")),
-              ElementsAre("paint", "dog"));
-  EXPECT_THAT(FirstTerms(QueryWords("painting the dog, paints of dogs")),
-              ElementsAre("paint", "dog", "paint", "dog"));
-  EXPECT_THAT(FirstTerms(QueryTerms("東京東京")), ElementsAre("東京", "京東", "東", "京"));
-}
-
-TEST(QueryTermsTest, StopWordsAreLookedForOnlyWhenThereIsNothingElse) {
-  EXPECT_THAT(FirstTerms(QueryTerms("Who is he?")), ElementsAre("'who", "'is", "'he"));
-  EXPECT_THAT(FirstTerms(QueryTerms("Who is Melanie?")), ElementsAre("melani"));
-  EXPECT_THAT(FirstTerms(QueryTerms("何ですか")), ElementsAre("何で", "です", "すか"));
-  EXPECT_THAT(QueryTerms("?!"), IsEmpty());
-}
-
-TEST(QueryTermsTest, AWordHasATermOfEachLanguageOfTheTexts) {
-  const std::vector<QueryWord> words =
-      QueryTerms("the Gardens", {Language::kEnglish, {Language::kEnglish, Language::kSpanish}});
-  ASSERT_EQ(words.size(), 1U);
-  EXPECT_THAT(FirstTerms(words), ElementsAre("garden"));
-  ASSERT_EQ(words[0].terms.size(), 3U);
-  EXPECT_EQ(words[0].terms[1].term, "gardens");
-  EXPECT_EQ(words[0].terms[1].weight, 1);
-  EXPECT_EQ(words[0].terms[2].term, "-gard");
-  EXPECT_LT(words[0].terms[2].weight, 1);
-}
-
-TEST(QueryTermsTest, PairsCountLessAsTheyBelongToFunctionWords) {
-  const std::vector<QueryWord> words = QueryTerms("我的猫叫什么");
-  // 我的 and 什么 are not looked for, and 叫什 only a little.
-  EXPECT_THAT(FirstTerms(words), ElementsAre("的猫", "猫叫", "叫什", "猫", "叫"));
-  EXPECT_EQ(words[1].terms[0].weight, 1);
-  EXPECT_LT(words[2].terms[0].weight, words[1].terms[0].weight);
 }
 
 }  // namespace

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "core/model/language.h"
+#include "core/retrieval/folding.h"
+#include "core/retrieval/query_terms.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
+#include "core/retrieval/stemmers.h"
 #include "core/retrieval/terms.h"
 #include "tests/fuzz/require.h"
 
@@ -22,9 +25,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       [&](std::string_view term, memoryd::TermKind kind, std::string_view word) {
         memoryd::Require(!term.empty() && term.size() <= memoryd::kMaxTermBytes);
         memoryd::Require(term.starts_with('\'') == (kind == memoryd::TermKind::kStopWord));
-        if (language != memoryd::Language::kEnglish) {
-          memoryd::Require(word.empty() || memoryd::StemOf(word, language) == term);
+        // What is folded and cut a second time may become another word.
+        if (language != memoryd::Language::kEnglish || memoryd::IsAscii(word)) {
+          memoryd::Require(word.empty() || memoryd::Stemmers().StemOf(word, language) == term);
         }
+        memoryd::Require(word.size() <= memoryd::kMaxWordBytes);
         terms.emplace_back(term);
       });
   std::vector<std::string> wanted;
@@ -32,8 +37,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     wanted.push_back(word.terms.front().term);
     memoryd::Require(std::find(terms.begin(), terms.end(), wanted.back()) != terms.end());
   }
+  const bool has_words = memoryd::HasQueryWords(text);
+  memoryd::Require(has_words != memoryd::QueryTerms(text).empty());
   std::sort(wanted.begin(), wanted.end());
   memoryd::Require(std::adjacent_find(wanted.begin(), wanted.end()) == wanted.end());
+
+  // As a query in a session of several languages.
+  const auto other = static_cast<memoryd::Language>(size < 2 ? 0 : data[1] % memoryd::kLanguages);
+  for (const memoryd::QueryWord& word : memoryd::QueryTerms(text, {other, {language, other}})) {
+    memoryd::Require(!word.terms.empty() && word.word.size() <= memoryd::kMaxWordBytes);
+  }
 
   // What has a term is found by itself.
   memoryd::SessionIndex index;
@@ -45,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.query = text;
   request.top_k = 10;
   const auto hits = index.Search(request);
-  memoryd::Require(hits.size() == (wanted.empty() ? 0U : 1U));
+  memoryd::Require(hits.size() == (has_words ? 1U : 0U));
   if (!hits.empty()) memoryd::Require(hits.front().position == 1 && hits.front().parts.words > 0);
   return 0;
 }

@@ -55,7 +55,8 @@ MONTHS = {
 }
 
 HEAD = 2000  # Bytes of a text that tell its language.
-MAX_TERM = 64  # Bytes of a term.
+MAX_TERM = 64  # Bytes of a term, and of an English word.
+MAX_WORD = 128  # Bytes of another word that are looked at.
 PART = 4  # Characters of a word's beginning or end.
 BEGINNING_WEIGHT = 0.6
 END_WEIGHT = 0.5
@@ -169,8 +170,8 @@ def unspaced_function_words():
     return frozenset(word for code in ("zh", "ja", "th") for word in function_words()[code])
 
 
-def cut(term):
-    return term.encode()[:MAX_TERM].decode(errors="ignore")
+def cut(text, size=MAX_TERM):
+    return text.encode()[:size].decode(errors="ignore")
 
 
 @functools.cache
@@ -211,8 +212,12 @@ def detect(text):
 
 def plain(word, code):
     """Without accents."""
-    folded = fold(word)
-    return folded.replace("ı", "i") if code == "tr" else folded
+    return with_dots(fold(word)) if code == "tr" else fold(word)
+
+
+def with_dots(word):
+    """A Turkish word with a dot on each i: a capital letter may have been that of another language."""
+    return word.replace("ı", "i")
 
 
 def is_of(word, code):
@@ -270,6 +275,8 @@ def split(text, code):
     listed = function_words().get(code, frozenset())
     text = fold(text) if code == "en" else lower(text, turkish=code == "tr")
     for _, run in runs(text, contractions=code == "en"):
+        if isinstance(run, str):
+            run = cut(run, MAX_TERM if code == "en" else MAX_WORD)
         if isinstance(run, list) or (plain(run, code) and cut(plain(run, code)) not in listed):
             yield run
 
@@ -332,10 +339,13 @@ class Languages:
                     known = wanted.setdefault((term,), QueryWord("", {term: 0}))
                     known.terms[term] = max(known.terms[term], weight)
                 continue
-            terms = dict.fromkeys((term_of(run, one) for one in codes), 1.0)
+            dotted = with_dots(run) if code == "tr" else run
+            spelled = {one: run if one == "tr" else dotted for one in codes}
+            terms = dict.fromkeys((term_of(spelled[one], one) for one in codes), 1.0)
             key = run if by_word else tuple(terms)
             for one in codes:
-                terms.update(parts_of(run, one))
+                for part, weight in parts_of(spelled[one], one).items():
+                    terms.setdefault(part, weight)
             wanted.setdefault(key, QueryWord(run, terms))
         counting = [word for word in wanted.values() if max(word.terms.values()) > 0]
         if not counting:
