@@ -24,6 +24,7 @@
 #include "core/model/ranking_options.h"
 #include "core/reads/item_reads.h"
 #include "core/reads/item_view.h"
+#include "core/retrieval/languages.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
 #include "core/retrieval/word_vectors.h"
@@ -180,6 +181,8 @@ std::vector<double> ItemSearch::WordScores() const {
   IndexOptions options;
   options.vectors = vectors_;
   options.dates = false;
+  // The items lie in the order in which they were last written.
+  options.usual_language = UsualLanguage(texts_);
   SessionIndex index(std::move(options));
   for (std::size_t i = 0; i < texts_.size(); ++i) {
     // It is searched by nothing, and must not resemble a query by chance.

@@ -18,6 +18,7 @@
 #include "core/blocks/vector_entry.h"
 #include "core/model/body_reader.h"
 #include "core/model/job.h"
+#include "core/model/language.h"
 #include "core/model/message.h"
 #include "core/model/session.h"
 #include "core/reads/message_filter.h"
@@ -271,6 +272,10 @@ std::shared_ptr<const KnownTexts> SearchedSession::TextsOf(BlockStates blocks,
                                                            const TokenCounter& counter,
                                                            IndexOptions options) {
   MutexLock lock(mutex_);
+  // Facts are short and seldom tell; the session does.
+  if (const Language usual = index_.usual_language(); usual != Language::kEnglish) {
+    options.usual_language = usual;
+  }
   if (texts_ == nullptr || !texts_->IsOf(blocks, options)) {
     texts_ = std::make_shared<const KnownTexts>(std::move(blocks), counter, std::move(options));
     SetBytes();

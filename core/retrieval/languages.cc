@@ -5,19 +5,22 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <optional>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "core/base/utf8_decode.h"
+#include "core/model/language.h"
 #include "core/retrieval/folding.h"
+#include "core/retrieval/search.h"
 
 namespace memoryd {
 namespace {
-
-constexpr std::size_t kHeadBytes = 2000;
 
 using Mask = std::uint32_t;
 
@@ -169,10 +172,9 @@ class Evidence {
  public:
   void CountWords(std::string_view folded) {
     const FunctionWords& known = AllFunctionWords();
-    const char* const begin = folded.data();
-    const char* const end = begin + folded.size();
-    const char* const head = begin + std::min(folded.size(), kHeadBytes);
-    for (const char* p = begin; p < head;) {
+    absl::flat_hash_set<std::string_view> counted;
+    const char* const end = folded.data() + folded.size();
+    for (const char* p = folded.data(); p < end;) {
       const char* const first = p;
       const FoldedChar character = CharAt(p, end);
       p += character.length;
@@ -183,20 +185,22 @@ class Evidence {
         if (next.kind == CharClass::kSeparator || (next.kind == CharClass::kWord) != is_word) break;
         p += next.length;
       }
+      const std::string_view run(first, static_cast<std::size_t>(p - first));
       if (!is_word) {
-        ++unspaced_;
+        if (IsHan(run) || IsKana(run)) ++han_runs_;
         continue;
       }
-      const std::string_view word(first, static_cast<std::size_t>(p - first));
-      ++scripts_[static_cast<std::size_t>(ScriptOf(word))];
-      const auto found = known.of_languages.find(word);
-      if (found != known.of_languages.end()) Count(found->second);
+      if (!IsLetter(run)) continue;
+      ++scripts_[static_cast<std::size_t>(ScriptOf(run))];
+      const auto found = known.of_languages.find(run);
+      // A word of a form or of code stands there again and again.
+      if (found != known.of_languages.end() && counted.insert(run).second) Count(found->second);
     }
   }
 
   void CountLetters(std::string_view text) {
     Mask told = 0;
-    const char* const end = text.data() + std::min(text.size(), kHeadBytes);
+    const char* const end = text.data() + text.size();
     for (const char* p = text.data(); p < end;) {
       if (IsAscii(*p)) {
         ++p;
@@ -209,10 +213,8 @@ class Evidence {
     Count(told);
   }
 
-  bool is_unspaced() const {
-    std::uint32_t words = 0;
-    for (const std::uint32_t of_script : scripts_) words += of_script;
-    return unspaced_ > words;
+  bool is_han() const {
+    return han_runs_ > std::accumulate(scripts_.begin(), scripts_.end(), std::uint32_t{0});
   }
 
   // Of the script that most words have, if it is not the Latin one.
@@ -241,8 +243,16 @@ class Evidence {
 
   std::array<std::uint32_t, kLanguages> counts_ = {};
   std::array<std::uint32_t, kScripts> scripts_ = {};
-  std::uint32_t unspaced_ = 0;
+  std::uint32_t han_runs_ = 0;
 };
+
+FoldedText Head(std::string_view text) { return FoldedText(BeginningOf(text, kHeadBytes)); }
+
+// The first of equals.
+template <typename Counts>
+Language MostOf(const Counts& counts) {
+  return static_cast<Language>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
 
 // In the genitive where dates have it.
 struct MonthNames {
@@ -329,33 +339,49 @@ std::string_view MonthName(int month, Language language) {
   return found == kMonths.end() ? "" : found->names[static_cast<std::size_t>(month - 1)];
 }
 
-TextLanguage DetectLanguage(std::string_view text, std::string_view folded) {
+TextLanguage DetectLanguage(const FoldedText& text) {
+  if (text.text.size() > kHeadBytes) return DetectLanguage(Head(text.text));
   Evidence evidence;
-  evidence.CountWords(folded);
-  TextLanguage told{evidence.OfScript(), evidence.is_unspaced()};
+  evidence.CountWords(text.folded);
+  TextLanguage told{evidence.OfScript(), evidence.is_han()};
   if (!told.language.has_value()) {
-    evidence.CountLetters(text);
+    evidence.CountLetters(text.text);
     told.language = evidence.OfWords();
   }
   return told;
 }
 
-TextLanguage SessionLanguages::Add(std::string_view text, std::string_view folded) {
-  TextLanguage told =
-      given_.has_value() ? TextLanguage{given_, false} : DetectLanguage(text, folded);
+Language UsualLanguage(std::span<const std::string> texts) {
+  SessionLanguages languages;
+  for (const std::string& text : texts) languages.Add(ItemKind::kContent, Head(text));
+  return languages.usual();
+}
+
+TextLanguage SessionLanguages::Add(ItemKind kind, const FoldedText& text) {
+  TextLanguage told = DetectLanguage(text);
+  if (given_.has_value()) told.language = given_;
+  Counts& counts = told_[static_cast<std::size_t>(kind)];
   if (told.language.has_value()) {
-    ++counts_[static_cast<std::size_t>(*told.language)];
+    ++counts[static_cast<std::size_t>(*told.language)];
   } else {
-    told.language = usual();
+    told.language = usual_.value_or(MostOf(counts));
   }
   used_ |= MaskOf(*told.language);
   return told;
 }
 
-Language SessionLanguages::Of(std::string_view text, std::string_view folded) const {
+Language SessionLanguages::Of(std::string_view text) const {
   if (is_english()) return Language::kEnglish;
   if (given_.has_value()) return *given_;
-  return DetectLanguage(text, folded).language.value_or(usual());
+  return DetectLanguage(Head(text)).language.value_or(usual());
+}
+
+Language SessionLanguages::usual() const {
+  if (given_.has_value()) return *given_;
+  if (usual_.has_value()) return *usual_;
+  Counts counts = told_.front();
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += told_.back()[i];
+  return MostOf(counts);
 }
 
 std::vector<Language> SessionLanguages::used() const {
@@ -365,11 +391,6 @@ std::vector<Language> SessionLanguages::used() const {
     languages.push_back(static_cast<Language>(std::countr_zero(left)));
   }
   return languages;
-}
-
-Language SessionLanguages::usual() const {
-  if (given_.has_value()) return *given_;
-  return static_cast<Language>(std::max_element(counts_.begin(), counts_.end()) - counts_.begin());
 }
 
 }  // namespace memoryd

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "core/model/language.h"
+#include "core/retrieval/folding.h"
+#include "core/retrieval/search.h"
 
 namespace memoryd {
 
@@ -34,26 +36,38 @@ std::string_view MonthName(int month, Language language);
 struct TextLanguage {
   // None: the text does not tell.
   std::optional<Language> language;
-  // It has more runs of characters of scripts without spaces than words.
-  bool is_unspaced = false;
+  // It has more runs of Han characters and kana than words: it is Chinese or Japanese.
+  bool is_han = false;
 };
 
-// What the first 2,000 bytes of a text tell: by the script of most words, else by function words
-// and letters that few languages have. English needs two such words, and more than any other
-// language has; any other needs two more than English. `folded` is Fold(text).
-TextLanguage DetectLanguage(std::string_view text, std::string_view folded);
+// Of a text, what tells its language.
+inline constexpr std::size_t kHeadBytes = 2000;
+
+// What the first kHeadBytes of a text tell: by the script of most words, else by function words
+// and letters that few languages have, each counted once. English needs two such words, and more
+// than any other language has; any other needs two more than English. What begins with a digit is
+// no word for this.
+TextLanguage DetectLanguage(const FoldedText& text);
+
+// The language that most of the texts tell; English if none does.
+Language UsualLanguage(std::span<const std::string> texts);
 
 // The languages of a session.
 class SessionLanguages {
  public:
   SessionLanguages() = default;
-  // `given`: of all texts. None: each tells its own, or is in that of most texts before it.
-  explicit SessionLanguages(std::optional<Language> given) : given_(given) {}
+  // `given`: of all texts. None: each tells its own. `usual`: of those that do not tell. None: that
+  // of most texts of their kind before them, so that it is the same in whatever order messages and
+  // contents are added.
+  explicit SessionLanguages(std::optional<Language> given, std::optional<Language> usual = {})
+      : given_(given), usual_(usual) {}
 
   // Of a text that is added to the session.
-  TextLanguage Add(std::string_view text, std::string_view folded);
+  TextLanguage Add(ItemKind kind, const FoldedText& text);
   // Of another text.
-  Language Of(std::string_view text, std::string_view folded) const;
+  Language Of(std::string_view text) const;
+  // Of a text that does not tell and is of no kind.
+  Language usual() const;
 
   // Those of the texts added, in their order; English before the first.
   std::vector<Language> used() const;
@@ -61,13 +75,12 @@ class SessionLanguages {
 
  private:
   static_assert(kLanguages <= 32);
-
-  // That of most texts.
-  Language usual() const;
+  using Counts = std::array<std::uint32_t, kLanguages>;
 
   std::optional<Language> given_;
-  std::uint32_t used_ = 0;  // A bit for each.
-  std::array<std::uint32_t, kLanguages> counts_ = {};
+  std::optional<Language> usual_;
+  std::uint32_t used_ = 0;           // A bit for each.
+  std::array<Counts, 2> told_ = {};  // By ItemKind.
 };
 
 }  // namespace memoryd

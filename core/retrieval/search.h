@@ -58,7 +58,7 @@ struct SearchRequest {
   std::string_view query;
   std::size_t top_k = 0;
   SearchFilter filter;
-  // Of these, `expansion`, `dates` and `zone` must be as in the index's IndexOptions.
+  // Of these, `expansion`, `dates`, `language` and `zone` must be as in the index's IndexOptions.
   RankingOptions ranking;
   // The least cosine of a hit's vector and the query's; not looked at without vectors.
   std::optional<double> least_cosine = std::nullopt;
@@ -106,6 +106,8 @@ struct IndexOptions {
   absl::TimeZone zone = absl::UTCTimeZone();  // In which dates are written.
   // Of all texts. None: each text tells its own, see SessionLanguages.
   std::optional<Language> language;
+  // Of texts that do not tell theirs. None: see SessionLanguages.
+  std::optional<Language> usual_language;
 
   friend bool operator==(const IndexOptions&, const IndexOptions&) = default;
 };

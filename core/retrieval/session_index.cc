@@ -54,7 +54,7 @@ bool EndsAsQuestion(std::string_view text) {
 
 SessionIndex::SessionIndex(IndexOptions options)
     : options_(std::move(options)),
-      languages_(options_.language),
+      languages_(options_.language, options_.usual_language),
       keeps_vocabulary_(options_.vectors != nullptr && options_.expansion.value_or(true)),
       vectors_(options_.precision) {}
 
@@ -63,7 +63,7 @@ void SessionIndex::Add(const IndexedItem& item) {
   const auto doc = static_cast<DocId>(docs_.size());
   std::uint32_t length = 0;
   const FoldedText text(item.text);
-  const TextLanguage language = languages_.Add(text.text, text.folded);
+  const TextLanguage language = languages_.Add(item.kind, text);
   if (options_.dates && item.create_us.has_value()) length += AddDay(*item.create_us, language);
   length += AddTerms(text, *language.language);
   terms_.EndItem(length);
@@ -97,7 +97,7 @@ std::uint32_t SessionIndex::AddDay(std::int64_t create_us, const TextLanguage& l
   const absl::CivilDay day = absl::ToCivilDay(absl::FromUnixMicros(create_us), options_.zone);
   if (const std::string_view month = MonthName(day.month(), *language.language); !month.empty()) {
     words += AddTerms(FoldedText(month), *language.language);
-  } else if (language.is_unspaced) {
+  } else if (language.is_han) {
     const std::string text =
         std::to_string(day.month()) + "\u6708" + std::to_string(day.day()) + "\u65E5";
     words += AddTerms(FoldedText(text), *language.language);
@@ -107,7 +107,7 @@ std::uint32_t SessionIndex::AddDay(std::int64_t create_us, const TextLanguage& l
 
 QueryLanguages SessionIndex::LanguagesOf(std::string_view query) const {
   if (languages_.is_english()) return {};
-  return {languages_.Of(query, FoldedText(query).folded), languages_.used()};
+  return {languages_.Of(query), languages_.used()};
 }
 
 std::uint32_t SessionIndex::AddTerms(const FoldedText& text, Language language) {
@@ -168,32 +168,32 @@ SessionIndex::WordMatches SessionIndex::MatchWords(std::string_view query,
     touched.clear();
   };
   const QueryLanguages languages = LanguagesOf(query);
-  if (!ExpandsQueries()) {
-    for (const QueryWord& word : QueryTerms(query, languages)) {
-      for (const QueryTerm& term : word.terms) raise(term.term, term.weight);
-      add();
-    }
-  } else {
-    const std::vector<QueryWord> words = QueryWords(query, languages);
-    std::vector<std::string_view> wanted;
-    wanted.reserve(kMaxExpandedWords);
-    for (const QueryWord& word : words) {
-      if (wanted.size() == kMaxExpandedWords) break;
-      wanted.push_back(word.word);
-    }
-    const std::vector<std::vector<LikeWord>> like =
-        vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
-    Stemmers stemmers;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      for (const QueryTerm& term : words[i].terms) raise(term.term, term.weight);
-      if (i < like.size()) RaiseLikeWords(words[i], like[i], stemmers, raise);
-      add();
-    }
+  const bool expands = ExpandsQueries();
+  const std::vector<QueryWord> words =
+      expands ? QueryWords(query, languages) : QueryTerms(query, languages);
+  const std::vector<std::vector<LikeWord>> like =
+      expands ? LikeWords(words) : std::vector<std::vector<LikeWord>>();
+  Stemmers stemmers;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (const QueryTerm& term : words[i].terms) raise(term.term, term.weight);
+    if (i < like.size()) RaiseLikeWords(words[i], like[i], stemmers, raise);
+    add();
   }
   for (const DocId doc : matches.docs) {
     matches.largest = std::max(matches.largest, matches.scores[doc]);
   }
   return matches;
+}
+
+std::vector<std::vector<LikeWord>> SessionIndex::LikeWords(
+    const std::vector<QueryWord>& words) const {
+  std::vector<std::string_view> wanted;
+  wanted.reserve(kMaxExpandedWords);
+  for (const QueryWord& word : words) {
+    if (wanted.size() == kMaxExpandedWords) break;
+    wanted.push_back(word.word);
+  }
+  return vocabulary_.Nearest(*options_.vectors, wanted, kMaxLikeWords, kLeastLikeness);
 }
 
 void SessionIndex::RaiseLikeWords(
@@ -284,8 +284,14 @@ std::size_t SessionIndex::BestPassage(std::string_view query, const RankingOptio
     }
     wanted.AddWord(std::move(word));
   }
-  if (!languages_.is_english() && !passages.empty()) {
-    wanted.language = languages_.Of(passages.front(), FoldedText(passages.front()).folded);
+  if (!languages_.is_english()) {
+    // As much of the text as tells it.
+    std::string text;
+    for (const std::string_view passage : passages) {
+      if (text.size() >= kHeadBytes) break;
+      text.append(passage).push_back('\n');
+    }
+    wanted.language = languages_.Of(text);
   }
   wanted.bm25_k1 = ranking.bm25_k1;
   if (options_.vectors != nullptr && ranking.vector_weight > 0) {

@@ -98,10 +98,13 @@ class SessionIndex {
   // if there is no such message.
   std::vector<std::int64_t> Neighbours(std::int64_t position, std::size_t count) const;
 
-  // The index of the best of `passages`, the pieces of one text, for the query. Passages are ranked
-  // by words and vectors. Of equal ones the first is returned; 0 if there are none.
+  // The index of the best of `passages`, the pieces of one text in order, for the query. Passages
+  // are ranked by words and vectors. Of equal ones the first is returned; 0 if there are none.
   std::size_t BestPassage(std::string_view query, const RankingOptions& ranking,
                           const std::vector<std::string_view>& passages) const;
+
+  // Of a text that does not tell its language.
+  Language usual_language() const { return languages_.usual(); }
 
   // The position of the last item of the kind; none if there is no such item.
   std::optional<std::int64_t> LastPosition(ItemKind kind) const;
@@ -147,6 +150,8 @@ class SessionIndex {
   QueryLanguages LanguagesOf(std::string_view query) const;
   bool ExpandsQueries() const;
 
+  // The words like each of the first `words`.
+  std::vector<std::vector<LikeWord>> LikeWords(const std::vector<QueryWord>& words) const;
   // Calls `raise` for each term of `like_words`, which are the words like `word`.
   void RaiseLikeWords(const QueryWord& word, const std::vector<LikeWord>& like_words,
                       Stemmers& stemmers,

@@ -69,6 +69,7 @@ PAIRED = ((0x0e00, 0x0eff), (0x1000, 0x109f), (0x1100, 0x11ff), (0x1780, 0x17ff)
           (0xf900, 0xfaff), (0x1b000, 0x1b16f), (0x20000, 0x3ffff))
 HAN = ((0x3400, 0x4dbf), (0x4e00, 0x9fff), (0xf900, 0xfaff), (0x20000, 0x3ffff))
 HIRAGANA = ((0x3041, 0x309f),)
+KANA = ((0x3041, 0x30ff),)
 
 
 def lower(text, *, turkish=False, accents=True):
@@ -180,34 +181,32 @@ def stemmer(code):
 
 
 def detect(text):
-    """The language that a text itself tells, or None; and whether it has more runs of characters than
-    words."""
-    counts, scripts = collections.Counter(), collections.Counter()
-    folded, at, before, unspaced = fold(text), 0, 0, 0
-    for begin, run in runs(folded):
-        at += len(folded[before:begin].encode())
-        before = begin
-        if at >= HEAD:
-            break
-        if isinstance(run, str):
+    """The language that a text itself tells, or None; and whether it has more runs of Han and kana than
+    words: whether it is Chinese or Japanese."""
+    scripts, words, han = collections.Counter(), set(), 0
+    head = cut(text, HEAD)
+    for _, run in runs(fold(head)):
+        if isinstance(run, list):
+            han += within(run[0], HAN + KANA)
+        elif unicodedata.category(run[0])[0] == "L":
             scripts[script_of(run)] += 1
-            counts.update(languages_of_function_words().get(run, ()))
-        else:
-            unspaced += 1
-    is_unspaced = unspaced > scripts.total()
-    words = scripts.pop("latin", 0)
+            words.add(run)
+    counts = collections.Counter(code for word in words
+                                 for code in languages_of_function_words().get(word, ()))
+    is_han = han > scripts.total()
+    latin = scripts.pop("latin", 0)
     if scripts:
         script = max(SCRIPTS, key=lambda one: scripts[one])
-        if scripts[script] > words and script in OF_SCRIPT:
-            return OF_SCRIPT[script], is_unspaced
-    head = text.encode()[:HEAD].decode(errors="ignore").lower()
+        if scripts[script] > latin and script in OF_SCRIPT:
+            return OF_SCRIPT[script], is_han
+    head = head.lower()
     counts.update({code for letter, codes in LETTERS.items() if letter in head
                    for code in codes.split()})
     best = max(LANGUAGES, key=lambda code: counts[code])
     least = 2 if best == "en" else counts["en"] + 2
     if counts[best] < least or sum(counts[code] == counts[best] for code in LANGUAGES) > 1:
-        return None, is_unspaced
-    return best, is_unspaced
+        return None, is_han
+    return best, is_han
 
 
 def plain(word, code):
@@ -297,7 +296,7 @@ def terms_of(text, code):
 
 
 class Languages:
-    """Of a session. `given`: its code, or None to have the texts tell it."""
+    """Of a session of messages. `given`: its code, or None to have the texts tell it."""
 
     def __init__(self, given=None):
         self.given = given if given in LANGUAGES else "en" if given else None
@@ -309,7 +308,8 @@ class Languages:
 
     def add(self, text, day=None):
         """The terms of a message, in the language that it adds to the session's."""
-        code, is_unspaced = (self.given, False) if self.given else detect(text)
+        code, is_han = detect(text)
+        code = self.given or code
         if code:
             self.counts[code] += 1
         else:
@@ -320,7 +320,7 @@ class Languages:
             found.extend(terms_of(f"{day.day} {day:%B} {day.year}", "en"))
             if code in MONTHS:
                 found.extend(terms_of(MONTHS[code].split()[day.month - 1], code))
-            elif is_unspaced:
+            elif is_han:
                 found.extend(terms_of(f"{day.month}月{day.day}日", code))
         found.extend(terms_of(text, code))
         return found
