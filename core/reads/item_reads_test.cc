@@ -424,6 +424,15 @@ TEST_F(ItemReadsTest, WhatDoesNotAnswerAQueryComesLastWithoutAScore) {
   EXPECT_THAT(Found({.limit = 1}), ElementsAre("long"));
 }
 
+// Whichever was written last.
+TEST_F(ItemReadsTest, AnItemThatDoesNotTellItsLanguageIsInThatOfMost) {
+  for (int i = 0; i < 2; ++i) {
+    Put({"a"}, i == 0 ? "told" : "untold", i == 0 ? R"("Ich habe die noch.")" : R"("Bücher")");
+    Put({"a"}, i == 0 ? "untold" : "told", i == 0 ? R"("Bücher")" : R"("Ich habe die noch.")");
+    EXPECT_THAT(Found({.query = "Buch"}), ElementsAre("untold*", "told"));
+  }
+}
+
 TEST_F(ItemReadsTest, AVectorAloneChoosesAndBesideAQueryItRanks) {
   Put({"a"}, "both", R"("green bear")", {1, 0});
   Put({"a"}, "vector", R"("fish")", {2, 0});

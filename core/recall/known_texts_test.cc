@@ -113,6 +113,18 @@ TEST(KnownTextsTest, OfTooManyTheLatestOfABlockAreKept) {
   EXPECT_THAT(Found(texts, "number5001"), ElementsAre("f/fact number5001"));
 }
 
+TEST(KnownTextsTest, WhatDoesNotTellItsLanguageIsInTheUsualOne) {
+  FactState facts;
+  facts.facts.push_back({.id = 1, .text = "Bücher"});
+  const BlockStates states =
+      StatesOf({std::make_shared<KnowingBlock>("f", BlockKnowledge{facts})});
+  IndexOptions options;
+  EXPECT_THAT(Found(KnownTexts(states, ByteTokenCounter(), options), "Buch"), IsEmpty());
+  options.usual_language = Language::kGerman;
+  EXPECT_THAT(Found(KnownTexts(states, ByteTokenCounter(), options), "Buch"),
+              ElementsAre("f/Bücher"));
+}
+
 TEST(KnownTextsTest, TheyAreOfTheirStatesAndOptions) {
   BlockStates states = StatesOf({std::make_shared<KnowingBlock>("f", BlockKnowledge{Facts(1)})});
   const KnownTexts texts(states, ByteTokenCounter(), IndexOptions());

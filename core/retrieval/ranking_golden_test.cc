@@ -84,7 +84,7 @@ TEST_P(RankingGoldenTest, WithVectors) {
 TEST_P(RankingGoldenTest, ByWordsAndSpeakers) { Expect({}, {}, "without_vectors"); }
 
 INSTANTIATE_TEST_SUITE_P(Chats, RankingGoldenTest,
-                         ::testing::Values("friends", "assistant", "mixed"),
+                         ::testing::Values("friends", "assistant", "mixed", "details"),
                          [](const auto& of) { return of.param; });
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "core/model/language.h"
 #include "core/model/ranking_options.h"
 #include "core/retrieval/search.h"
 
@@ -245,6 +246,22 @@ TEST(SessionIndexTest, DatesAreThoseOfTheZone) {
   EXPECT_THAT(Positions(Search(in_tokyo, "30 March")), ElementsAre(1));
   EXPECT_THAT(Search(in_tokyo, "29"), IsEmpty());
   EXPECT_FALSE(options == IndexOptions());
+}
+
+TEST(SessionIndexTest, ChineseAndJapaneseHaveTheirDatesGivenOrNot) {
+  IndexedItem item = Message(1, "歯医者に行った");
+  item.create_us = 1'680'130'800'000'000;  // 2023-03-29T23:00:00Z
+  for (const char* code : {"", "ja", "zh"}) {
+    IndexOptions options;
+    if (*code != '\0') options.language = FindLanguage(code);
+    SessionIndex index(options);
+    index.Add(item);
+    EXPECT_THAT(Positions(Search(index, "3月29日")), ElementsAre(1)) << code;
+  }
+  item.text = "서울에서 만나요";
+  SessionIndex korean;
+  korean.Add(item);
+  EXPECT_THAT(Search(korean, "月"), IsEmpty());
 }
 
 TEST(SessionIndexTest, NeighboursAreThoseOfTheThread) {

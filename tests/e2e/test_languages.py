@@ -69,3 +69,31 @@ def test_a_language_that_is_not_known_is_refused(calls, session_id):
     config = memory.SessionConfig(retrieval=memory.Retrieval(language="german"))
     error = refusal(lambda: calls.CreateSession(session_id=session_id, config=config))
     assert error.code() == INVALID and "config.retrieval.language" in error.details()
+
+
+def test_capitals_in_turkish_find_english_texts(calls, session_id):
+    english = "The invoices are in the drawer that you have."
+    calls.Put(session_id=session_id,
+              config=memory.SessionConfig(retrieval=memory.Retrieval(vector_weight=0)),
+              messages=[user(english), user("Bu akşam sinemaya gidecek misin?"),
+                        user("Mama almak için bir markete gideceğiz.")])
+    assert ask(calls, session_id, "INVOICES bu mu?") == [english]
+
+
+def test_a_language_may_be_taken_back(calls, session_id):
+    def config(**fields) -> memory.SessionConfig:
+        return memory.SessionConfig(retrieval=memory.Retrieval(**fields))
+
+    without = calls.CreateSession(session_id=f"{session_id}-without").session.config
+    calls.CreateSession(session_id=session_id, config=config(language="de"))
+    taken_back = calls.UpdateSession(session_id=session_id, config=config(language=""))
+    assert taken_back.session.config == without
+
+
+def test_what_does_not_tell_is_as_its_own_kind(calls, session_id):
+    config = memory.SessionConfig(retrieval=memory.Retrieval(vector_weight=0))
+    calls.Put(session_id=session_id, config=config,
+              messages=[user("Where is the car that you have?"), user("Books")],
+              contents=[note("Ich habe die alten noch."), note("Bücher")])
+    reply = calls.Query(session_id=session_id, query="Buch")
+    assert [result.content.text for result in reply.results] == ["Bücher"]

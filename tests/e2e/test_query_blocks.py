@@ -64,6 +64,12 @@ def facts(calls: Calls, session_id: str, query: str, **fields) -> list[str]:
     return [item.fact.text for item in items(calls, session_id, query, **fields)]
 
 
+def test_a_fact_that_does_not_tell_its_language_is_in_the_sessions(calls, models, session_id):
+    models.set_replies(['<facts><fact evidence="1">Bücher</fact></facts>'])
+    fed(calls, session_id, FACTS, text="Ich habe die alten Sachen noch.")
+    assert facts(calls, session_id, "Buch") == ["Bücher"]
+
+
 def test_a_fact_is_found_with_where_it_comes_from(calls, models, session_id):
     models.set_replies([TEA])
     ids = fed(calls, session_id, FACTS)

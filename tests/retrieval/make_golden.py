@@ -96,6 +96,26 @@ MIXED_QUESTIONS = [
     "izmir", "何ですか",
 ]
 
+# Capitals that Turkish has otherwise, many numbers, forms and code.
+DETAILS = {
+    datetime.date(2024, 11, 5): [
+        ("Ayla", "FATURALAR masanın üstünde, ama IŞIK faturası eksik."),
+        ("Tom", "Shoe size: 42. Shirt size: L, hat size: M"),
+        ("Tom", "var total = 1; var invoices = total * 2; var paid = 3;"),
+        ("Igor", "Встреча 12.05 в 14:30, кабинет 7."),
+        ("Tom", "The invoices of 2023 are in the drawer below my desk."),
+        ("Mei", "会议 2024 12 05 14 30"),
+        ("Ayla", "Bu kadar INVOICE için bir dosya da var."),
+        ("Tom", "- name: ci\n  image: ci/base\n  script: ci/run 8080 443 22"),
+        ("Mei", "서울에서 만나요"),
+    ],
+}
+DETAILS_QUESTIONS = [
+    "INVOICES bu masada ama nerede?", "ışık faturaları", "IŞIK", "which size are his shirts?",
+    "встречи в кабинетах", "14:30", "11月5日", "何の会议", "paid totals", "ci images", "서울",
+    "5 November",
+]
+
 
 def microseconds(day):
     noon = datetime.datetime.combine(day, datetime.time(12), datetime.timezone.utc)
@@ -131,9 +151,12 @@ def main():
     assistant = [reference.Message(speaker, text) for speaker, text in ASSISTANT]
     mixed = [reference.Message(speaker, text, day.isoformat(), day)
              for day, said in MIXED.items() for speaker, text in said]
+    details = [reference.Message(speaker, text, day.isoformat(), day)
+               for day, said in DETAILS.items() for speaker, text in said]
     golden = {"friends": chat(friends, FRIENDS_QUESTIONS, table),
               "assistant": chat(assistant, ASSISTANT_QUESTIONS, table),
-              "mixed": chat(mixed, MIXED_QUESTIONS, table)}
+              "mixed": chat(mixed, MIXED_QUESTIONS, table),
+              "details": chat(details, DETAILS_QUESTIONS, table)}
     GOLDEN.parent.mkdir(exist_ok=True)
     GOLDEN.write_text(json.dumps(golden, ensure_ascii=False, indent=1) + "\n")
 

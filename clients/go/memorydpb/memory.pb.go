@@ -1718,11 +1718,12 @@ type Retrieval struct {
 	// falls short of the best thread's. These means include only words, word vectors and embeddings.
 	// 0 to 1, default 0.2.
 	ThreadWeight *float64 `protobuf:"fixed64,18,opt,name=thread_weight,json=threadWeight,proto3,oneof" json:"thread_weight,omitempty"`
-	// The language of all texts, which decides their stems and which frequent words are not searched
-	// for: an ISO 639-1 code among ar, ca, da, de, el, en, es, eu, fi, fr, ga, hi, hu, hy, id, it, ja,
-	// ko, lt, ne, nl, no, pt, ro, ru, sv, ta, th, tr, yi, zh. INVALID_ARGUMENT for any other. Empty,
-	// the default: each text tells its own language, by its script and its frequent words. A text
-	// that does not tell is in the language of most texts before it, by default English.
+	// The language of all texts, which decides their stems and which frequent words of a query are
+	// not searched for: an ISO 639-1 code among ar, ca, da, de, el, en, es, eu, fi, fr, ga, hi, hu,
+	// hy, id, it, ja, ko, lt, ne, nl, no, pt, ro, ru, sv, ta, th, tr, yi, zh. INVALID_ARGUMENT for
+	// any other. Empty, the default: each text and each query tells its own language, by its script
+	// and its frequent words. A message that does not tell is in the language of most messages before
+	// it, a content of most contents before it, a query of most of both, by default English.
 	Language      *string `protobuf:"bytes,19,opt,name=language,proto3,oneof" json:"language,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -3077,9 +3077,13 @@ type QueryRequest struct {
 	// whole. If the query names a speaker, that speaker's messages are results too. The session's
 	// `Retrieval` sets the weight of each of these.
 	//
-	// Words are compared without case and accents, English words by their stem. Words such as "the"
+	// Words are compared without case and accents, by their stems in the language of the text, which
+	// `Retrieval.language` tells more about. Outside of English, words that begin with the same four
+	// letters are found too, and in languages such as German, which write words together, those that
+	// end with the same four; they count less. Frequent words of the query's language such as "the"
 	// count only in a query that has no others. Chinese, Japanese, Korean, Thai, Lao, Khmer and
-	// Burmese text is compared by pairs of characters.
+	// Burmese text is compared by pairs of characters. Of a word only the first 128 bytes are
+	// compared, in English 64.
 	//
 	// The query also searches the sessions that blocks of kind `session` name. All results are ranked
 	// together by this session's `Retrieval`. A message that one session handed on to another is
