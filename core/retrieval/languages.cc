@@ -44,8 +44,13 @@ void ForEachWord(std::string_view words, Visitor visit) {
   }
 }
 
+struct FunctionWord {
+  Mask languages;
+  std::size_t number;  // Of all, from 0.
+};
+
 struct FunctionWords {
-  absl::flat_hash_map<std::string_view, Mask> of_languages;
+  absl::flat_hash_map<std::string_view, FunctionWord> of_languages;
   // Of Chinese, Japanese and Thai.
   absl::flat_hash_set<std::string_view> unspaced;
   std::size_t longest_unspaced = 0;  // In bytes.
@@ -63,7 +68,9 @@ const FunctionWords& AllFunctionWords() {
           words->unspaced.insert(word);
           words->longest_unspaced = std::max(words->longest_unspaced, word.size());
         } else {
-          words->of_languages[word] |= MaskOf(*FindLanguage(list.language));
+          const FunctionWord next{0, words->of_languages.size()};
+          FunctionWord& known = words->of_languages.try_emplace(word, next).first->second;
+          known.languages |= MaskOf(*FindLanguage(list.language));
         }
       });
     }
@@ -172,7 +179,8 @@ class Evidence {
  public:
   void CountWords(std::string_view folded) {
     const FunctionWords& known = AllFunctionWords();
-    absl::flat_hash_set<std::string_view> counted;
+    // By number: the words of a form or of code stand there again and again.
+    std::vector<bool> counted(known.of_languages.size());
     const char* const end = folded.data() + folded.size();
     for (const char* p = folded.data(); p < end;) {
       const char* const first = p;
@@ -193,8 +201,9 @@ class Evidence {
       if (!IsLetter(run)) continue;
       ++scripts_[static_cast<std::size_t>(ScriptOf(run))];
       const auto found = known.of_languages.find(run);
-      // A word of a form or of code stands there again and again.
-      if (found != known.of_languages.end() && counted.insert(run).second) Count(found->second);
+      if (found == known.of_languages.end() || counted[found->second.number]) continue;
+      counted[found->second.number] = true;
+      Count(found->second.languages);
     }
   }
 
@@ -291,7 +300,7 @@ constexpr auto kMonths = std::to_array<MonthNames>({
 bool IsFunctionWord(std::string_view word, Language language) {
   const FunctionWords& known = AllFunctionWords();
   const auto found = known.of_languages.find(word);
-  return found != known.of_languages.end() && (found->second & MaskOf(language)) != 0;
+  return found != known.of_languages.end() && (found->second.languages & MaskOf(language)) != 0;
 }
 
 std::vector<bool> InFunctionWords(const std::vector<std::string_view>& characters) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/model/language.h"
 #include "core/retrieval/query_terms.h"
 
 namespace memoryd {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "core/model/language.h"
 #include "core/retrieval/folding.h"
 #include "core/retrieval/languages.h"
@@ -36,6 +37,8 @@ class WantedWords {
   void Word(std::string_view word) {
     const bool is_english = languages_.own == Language::kEnglish;
     word = is_english ? CutTerm(word) : CutWord(word);
+    // Stems of many languages take longer than a look.
+    if (languages_.texts.size() > 1 && !seen_.emplace(word).second) return;
     const std::string plain = Plain(word, languages_.own);
     if (plain.empty()) return;
     if (IsFunctionWord(CutTerm(plain), languages_.own)) {
@@ -63,7 +66,9 @@ class WantedWords {
     if (!places_.emplace(by_word_ ? wanted.word : key, words_.size()).second) return;
     for (std::size_t i = 0; i < stems.size(); ++i) {
       const Language language = languages_.texts[i];
-      ForEachPart(spelled(language), stems[i], language,
+      if (language == Language::kEnglish) continue;
+      const std::string_view form = spelled(language);
+      ForEachPart({form, Plain(form, language), stems[i]}, language,
                   [&wanted](std::string part, double weight) {
                     if (!Has(wanted, part)) wanted.terms.push_back({std::move(part), weight});
                   });
@@ -126,6 +131,7 @@ class WantedWords {
   std::vector<QueryWord> words_;
   std::vector<QueryWord> stop_words_;
   absl::flat_hash_map<std::string, std::size_t> places_;
+  absl::flat_hash_set<std::string> seen_;
 };
 
 std::vector<QueryWord> Wanted(std::string_view text, const QueryLanguages& languages,

@@ -105,15 +105,15 @@ std::string Stemmers::StemOf(std::string_view word, Language language) {
   return TermOf(Fold(word), language);
 }
 
-void ForEachPart(std::string_view word, std::string_view term, Language language,
+void ForEachPart(const WordForms& forms, Language language,
                  absl::FunctionRef<void(std::string part, double weight)> visit) {
-  if (!IsOfScript(word, language) || !IsLetter(word)) return;
-  const std::string plain = Plain(word, language);
-  if (const std::string_view beginning = FirstCharacters(plain, kPartLength); !beginning.empty()) {
+  if (!IsOfScript(forms.word, language) || !IsLetter(forms.word)) return;
+  const std::string_view beginning = FirstCharacters(forms.plain, kPartLength);
+  if (!beginning.empty()) {
     visit(std::string("-").append(beginning), kBeginningWeight);
   }
   if (!IsCompounding(language)) return;
-  if (const std::string_view end = LastCharacters(term, kPartLength); !end.empty()) {
+  if (const std::string_view end = LastCharacters(forms.term, kPartLength); !end.empty()) {
     visit(std::string("+").append(end), kEndWeight);
   }
 }

@@ -56,9 +56,14 @@ class Stemmers {
   std::array<std::unique_ptr<sb_stemmer, Delete>, kLanguages> stemmers_;
 };
 
-// Calls visit(part, weight) for the parts of a word of which `term` is the stem, with what they
-// count in a query.
-void ForEachPart(std::string_view word, std::string_view term, Language language,
+struct WordForms {
+  std::string_view word;   // In lower case.
+  std::string_view plain;  // Plain() of it.
+  std::string_view term;   // TermOf() it.
+};
+
+// Calls visit(part, weight) for the parts of a word, with what they count in a query.
+void ForEachPart(const WordForms& forms, Language language,
                  absl::FunctionRef<void(std::string part, double weight)> visit);
 
 }  // namespace memoryd

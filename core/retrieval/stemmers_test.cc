@@ -131,7 +131,7 @@ TEST_F(StemmersTest, EachWordOfAQueryIsStemmedOnceForEachLanguage) {
   }
   for (const Language own : {Language::kEnglish, Language::kGerman, Language::kTurkish}) {
     work = {};
-    QueryTerms(query, {own, AllLanguages()});
+    QueryTerms(query + query, {own, AllLanguages()});
     EXPECT_LE(work.words, kWords * kLanguages);
     EXPECT_GE(work.words, kWords);
   }

@@ -32,7 +32,7 @@ class TextTerms {
     }
     const std::string term = stemmers_.TermOf(word, language_);
     visit_(term, TermKind::kWord, word);
-    ForEachPart(word, term, language_,
+    ForEachPart({word, plain, term}, language_,
                 [this](const std::string& part, double) { visit_(part, TermKind::kPart, {}); });
   }
 
