@@ -66,8 +66,8 @@ class WantedWords {
     if (!places_.emplace(by_word_ ? wanted.word : key, words_.size()).second) return;
     for (std::size_t i = 0; i < stems.size(); ++i) {
       const Language language = languages_.texts[i];
-      if (language == Language::kEnglish) continue;
       const std::string_view form = spelled(language);
+      if (!IsOfScript(form, language)) continue;
       ForEachPart({form, Plain(form, language), stems[i]}, language,
                   [&wanted](std::string part, double weight) {
                     if (!Has(wanted, part)) wanted.terms.push_back({std::move(part), weight});
