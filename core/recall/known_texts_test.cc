@@ -20,6 +20,7 @@
 #include "core/blocks/memory_text.h"
 #include "core/blocks/summary_block.h"
 #include "core/model/job.h"
+#include "core/model/language.h"
 #include "core/model/session_config.h"
 #include "core/retrieval/search.h"
 
@@ -115,9 +116,8 @@ TEST(KnownTextsTest, OfTooManyTheLatestOfABlockAreKept) {
 
 TEST(KnownTextsTest, WhatDoesNotTellItsLanguageIsInTheUsualOne) {
   FactState facts;
-  facts.facts.push_back({.id = 1, .text = "Bücher"});
-  const BlockStates states =
-      StatesOf({std::make_shared<KnowingBlock>("f", BlockKnowledge{facts})});
+  facts.facts.emplace_back().text = "Bücher";
+  const BlockStates states = StatesOf({std::make_shared<KnowingBlock>("f", BlockKnowledge{facts})});
   IndexOptions options;
   EXPECT_THAT(Found(KnownTexts(states, ByteTokenCounter(), options), "Buch"), IsEmpty());
   options.usual_language = Language::kGerman;

@@ -7,7 +7,7 @@ import json
 import grpc
 import pytest
 
-from support.calls import memory, refusal, user
+from support.calls import memory, note, refusal, user
 from support.paths import REPOSITORY
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
