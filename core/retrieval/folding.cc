@@ -98,7 +98,8 @@ class Folder {
       return;
     }
     for (utf8proc_ssize_t i = 0; i < count; ++i) {
-      const utf8proc_int32_t part = parts[static_cast<std::size_t>(i)];
+      utf8proc_int32_t part = parts[static_cast<std::size_t>(i)];
+      if (part == 0x02BC) part = '\'';  // Of the Afrikaans n with an apostrophe.
       if (options_.accents || !IsAccent(part)) run_.push_back(part);
     }
   }

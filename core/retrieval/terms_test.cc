@@ -45,6 +45,12 @@ TEST(TermsTest, ApostrophesJoinAndThePossessiveFalls) {
   EXPECT_THAT(Words("Ann\u2019s o\u2019clock, Зоя's"), ElementsAre("ann", "oclock", "зоя"));
 }
 
+// U+0149 is one character.
+TEST(TermsTest, AnApostropheWithinACharacterSeparatesToo) {
+  EXPECT_THAT(Words("\u0149 dag"), ElementsAre("n", "dag"));
+  EXPECT_THAT(Words("\u0149 dag", Language::kHungarian), ElementsAre("n", "dag"));
+}
+
 TEST(TermsTest, DigitsBelongToWords) {
   EXPECT_THAT(Words("b2things 3.14 2023-05-08 foo_bars"),
               ElementsAre("b2thing", "3", "14", "2023", "05", "08", "foo", "bar"));

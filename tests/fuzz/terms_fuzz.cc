@@ -8,6 +8,7 @@
 
 #include "core/model/language.h"
 #include "core/retrieval/folding.h"
+#include "core/retrieval/languages.h"
 #include "core/retrieval/query_terms.h"
 #include "core/retrieval/search.h"
 #include "core/retrieval/session_index.h"
@@ -37,8 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     wanted.push_back(word.terms.front().term);
     memoryd::Require(std::find(terms.begin(), terms.end(), wanted.back()) != terms.end());
   }
-  const bool has_words = memoryd::HasQueryWords(text);
-  memoryd::Require(has_words != memoryd::QueryTerms(text).empty());
+  memoryd::Require(memoryd::HasQueryWords(text) != memoryd::QueryTerms(text).empty());
   std::sort(wanted.begin(), wanted.end());
   memoryd::Require(std::adjacent_find(wanted.begin(), wanted.end()) == wanted.end());
 
@@ -58,7 +58,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   request.query = text;
   request.top_k = 10;
   const auto hits = index.Search(request);
-  memoryd::Require(hits.size() == (has_words ? 1U : 0U));
+  // A word may begin with so many accents that nothing else is left of it, but in English.
+  const auto told = memoryd::DetectLanguage(memoryd::FoldedText(text))
+                        .language.value_or(memoryd::Language::kEnglish);
+  const bool has_terms = !memoryd::QueryTerms(text, {told, {told}}).empty();
+  memoryd::Require(hits.size() == (has_terms ? 1U : 0U));
   if (!hits.empty()) memoryd::Require(hits.front().position == 1 && hits.front().parts.words > 0);
   return 0;
 }
