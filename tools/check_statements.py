@@ -3,7 +3,9 @@
   - a statement that reaches a table of ours by anything but the key of one tenant and session, or
     of one tenant and namespace;
   - in core/storage/postgres, what a hash-partitioned or distributed PostgreSQL refuses or pays for
-    dearly, so that the schema can be spread without a change.
+    dearly, so that the schema can be spread without a change;
+  - more queries in core/storage/postgres than leave room, among the statements that PgBouncer keeps
+    prepared, for those of batches (docs/adr/0072-names-behind-a-pooler.md).
 
 The C++ string literals are read as they are, adjacent ones joined. Each run first takes the key out
 of every statement found, one at a time, and fails when that goes unseen.
@@ -83,6 +85,9 @@ PLACEHOLDERS = {
     "{columns}": "tenant, session",
     "{conditions}": "tenant = $1 AND session = $2",
 }
+
+MAX_QUERIES = 80
+QUERY = re.compile(r"\bconstexpr\s+Query\s+k[A-Z]")
 
 VOLATILE = r"(now|clock_timestamp|statement_timestamp|random|gen_random_uuid|nextval)\s*\("
 
@@ -196,6 +201,11 @@ def main() -> int:
                 f"{path.relative_to(ROOT)}:{line}: {reason}: {text[:80].strip()}"
                 for reason in reasons
             ]
+        queries = sum(len(QUERY.findall(path.read_text(encoding="utf-8")))
+                      for pattern in ("*.h", "*.cc") for path in store.glob(pattern)
+                      if not path.name.endswith("_test.cc"))
+        if store.name == "postgres" and not 0 < queries <= MAX_QUERIES:
+            refused.append(f"{store.relative_to(ROOT)}: {queries} queries, not 1 to {MAX_QUERIES}")
         if keyed == 0:
             refused.append(f"{store.relative_to(ROOT)}: no statement found")
         print(f"{store.name}: {literals} literals, {keyed} statements with the key of a session")

@@ -329,7 +329,13 @@ constexpr BatchClause kClauses[] = {
          [](const SessionChange& change) {
            return change.erase.size() + change.erased_entries.size();
          },
-     .write = &WriteErased},
+     .write = &WriteErased,
+     .arrays_sql = "DELETE FROM memoryd_messages AS stored USING {given} "
+                   "WHERE stored.tenant = given.tenant AND stored.session = given.session "
+                   "AND stored.generation = given.generation "
+                   "AND stored.position >= given.begin_position "
+                   "AND stored.position < given.end_position",
+     .part = ChangePart::kEdits},
     {.name = "new_messages",
      .columns = kMessageColumns,
      .form = RowForm::kListOrArrays,
@@ -353,27 +359,31 @@ constexpr BatchClause kClauses[] = {
             "ON CONFLICT (tenant, session, generation, end_position) DO UPDATE SET {set}",
      .max_rows =
          [](const SessionChange& change) { return change.garbage.size() + ForgottenRows(change); },
-     .write = &WriteGarbage},
+     .write = &WriteGarbage,
+     .part = ChangePart::kEdits},
     {.name = "forgotten_requests",
      .columns = kForgottenColumns,
      .form = RowForm::kList,
      .sql = "INSERT INTO memoryd_forgotten AS stored ({columns}) {rows} "
             "ON CONFLICT (tenant, session) DO UPDATE SET {set}",
      .max_rows = &ForgottenRows,
-     .write = &WriteForgotten},
+     .write = &WriteForgotten,
+     .part = ChangePart::kEdits},
     {.name = "written_blocks",
      .columns = kBlockColumns,
      .form = RowForm::kListOrArrays,
      .sql = "INSERT INTO memoryd_blocks ({columns}) {rows} "
             "ON CONFLICT (tenant, session, generation, name) DO UPDATE SET {set}",
      .max_rows = [](const SessionChange& change) { return change.blocks.size(); },
-     .write = &WriteBlocks},
+     .write = &WriteBlocks,
+     .part = ChangePart::kBlocks},
     {.name = "new_jobs",
      .columns = kJobColumns,
      .form = RowForm::kListOrArrays,
      .sql = "INSERT INTO memoryd_jobs ({columns}) {rows}",
      .max_rows = [](const SessionChange& change) { return change.jobs.size(); },
-     .write = &WriteJobs},
+     .write = &WriteJobs,
+     .part = ChangePart::kBlocks},
     {.name = "replaced_messages",
      .columns = kReplacedColumns,
      .form = RowForm::kArrays,
@@ -384,7 +394,8 @@ constexpr BatchClause kClauses[] = {
          [](const SessionChange& change) {
            return change.replaced.size() + change.replaced_contents.size();
          },
-     .write = &WriteReplaced},
+     .write = &WriteReplaced,
+     .part = ChangePart::kEdits},
     {.name = "ended_jobs",
      .columns = kEndedColumns,
      .form = RowForm::kArrays,
@@ -393,7 +404,8 @@ constexpr BatchClause kClauses[] = {
             "AND stored.generation = given.generation AND stored.block = given.block "
             "AND stored.number = given.number AND stored.state = 0",
      .max_rows = [](const SessionChange& change) { return change.ended_jobs.size(); },
-     .write = &WriteEnded},
+     .write = &WriteEnded,
+     .part = ChangePart::kBlocks},
     // 3 is JobState::kCancelled. What the statement inserts it does not see.
     {.name = "cancelled_jobs",
      .columns = kCancelledColumns,
@@ -404,6 +416,7 @@ constexpr BatchClause kClauses[] = {
      .max_rows =
          [](const SessionChange& change) { return std::size_t{change.cancel_jobs_of != 0}; },
      .write = &WriteCancelled,
+     .part = ChangePart::kBlocks,
      // Of two updates of one row in a statement only one would be done, and none knows which.
      .exception = {.of = "ended_jobs",
                    .sql = " AND NOT EXISTS (SELECT FROM unnest({keys}) "
@@ -420,7 +433,8 @@ constexpr BatchClause kClauses[] = {
             "AND stored.generation = given.generation AND stored.block = given.block "
             "AND stored.number = given.number AND stored.state = 0 AND stored.ready = 0",
      .max_rows = [](const SessionChange& change) { return change.blocks.size(); },
-     .write = &WriteReady},
+     .write = &WriteReady,
+     .part = ChangePart::kBlocks},
 };
 
 static_assert(std::ranges::is_partitioned(kClauses, &BatchClause::is_of_sessions));

@@ -15,10 +15,19 @@
 
 namespace memoryd {
 
+// Where texts are bounded (see Texts), all forms are as kArrays but in the few short lists.
 enum class RowForm {
   kList,          // Each value is a parameter.
   kListOrArrays,  // As arrays in a statement of one large change, or of many.
   kArrays,        // Each column is a parameter, however many rows there are.
+};
+
+// What of a change a clause writes. Where texts are bounded, the clauses of a part are in a
+// statement together.
+enum class ChangePart {
+  kPut,     // The session's row, messages and requests.
+  kEdits,   // What is erased, written anew, or no longer referred to.
+  kBlocks,  // Blocks and their jobs.
 };
 
 struct BatchClause {
@@ -40,6 +49,9 @@ struct BatchClause {
   // How many rows Write() writes of a change at most, without looking closely.
   std::size_t (*max_rows)(const SessionChange& change);
   void (*write)(const SessionChange& change, RowWriter& row);
+  // The text with the rows as arrays, where it is another one.
+  std::string_view arrays_sql = {};
+  ChangePart part = ChangePart::kPut;
   // Of a kListOrArrays: a change with more rows is written as arrays.
   std::size_t max_listed = std::numeric_limits<std::size_t>::max();
   Exception exception = {};

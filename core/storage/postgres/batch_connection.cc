@@ -7,9 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,14 +20,16 @@
 #include "core/storage/postgres/batch_rows.h"
 #include "core/storage/postgres/batch_statement.h"
 #include "core/storage/postgres/connection_settings.h"
+#include "core/storage/postgres/item_statement.h"
 #include "core/storage/postgres/sqlstate.h"
 #include "core/storage/postgres/statement_names.h"
 
 namespace memoryd {
 namespace {
 
-// A prepared batch of 64 sessions takes about half a megabyte of the server's memory.
-constexpr std::size_t kMaxPlans = 128;
+// So behind a pooler, where none can be forgotten, all have a name.
+static_assert(BatchStatement::kBoundedTexts + ItemStatement::kBoundedTexts <=
+              BatchConnection::kMaxPlans);
 
 std::string Field(const PGresult* result, int field) {
   const char* const text = PQresultErrorField(result, field);
@@ -92,10 +92,12 @@ void BatchConnection::OnNotice(void* self, const PGresult* notice) {
 }
 
 BatchReply BatchConnection::Execute(const ShapedStatement& statement, Deadline deadline) {
-  std::string name;
-  if (names_->used() && Prepare(statement, deadline, name)) {
-    BatchReply reply = Send(statement, name, deadline);
-    if (reply.kind != BatchReply::Kind::kError || !names_->GiveUpAfter(reply.sqlstate)) {
+  if (Names::value_type* const name = Prepare(statement, deadline)) {
+    BatchReply reply = Send(statement, name->first, deadline);
+    if (reply.kind != BatchReply::Kind::kError) return reply;
+    if (reply.sqlstate == kSqlStateNotSupported) {
+      name->second = false;
+    } else if (!names_->GiveUpAfter(reply.sqlstate)) {
       return reply;
     }
   }
@@ -145,58 +147,62 @@ BatchReply BatchConnection::Lost(BatchReply reply) {
   return reply;
 }
 
-bool BatchConnection::Prepare(const ShapedStatement& statement, Deadline deadline,
-                              std::string& name) {
+BatchConnection::Names::value_type* BatchConnection::Prepare(const ShapedStatement& statement,
+                                                             Deadline deadline) {
+  if (!names_->used()) return nullptr;
   const auto found = plan_of_.find(statement.shape());
   if (found == plan_of_.end()) {
-    plans_.push_front({statement.shape(), ""});
+    // A pooler's server has statements under names of the pooler's, so it could not be told to
+    // forget one.
+    if (names_->pooled() && plans_.size() >= kMaxPlans) return nullptr;
+    plans_.push_front({statement.shape()});
     plan_of_[statement.shape()] = plans_.begin();
     if (plans_.size() > kMaxPlans) ForgetPlan(deadline);
-    return false;
+    return nullptr;
   }
   plans_.splice(plans_.begin(), plans_, found->second);
   Plan& plan = plans_.front();
-  if (plan.refused) return false;
-  if (plan.name.empty()) {
-    const std::string sql = statement.Sql();
-    std::string fresh = StatementName(sql, statement.types());
-    if (PQsendPrepare(connection_.get(), fresh.c_str(), sql.c_str(),
-                      static_cast<int>(statement.types().size()), statement.types().data()) != 1) {
-      lost_ = true;
-      return false;
-    }
-    const BatchReply reply = Await(deadline);
-    if (reply.kind != BatchReply::Kind::kDone) {
-      // What is wrong with the statement comes up again, and is reported, when it is executed.
-      lost_ = lost_ || reply.kind != BatchReply::Kind::kError;
-      names_->GiveUpAfter(reply.sqlstate);
-      // PgBouncer ends a connection that prepares a name once more.
-      plan.refused = names_->pooled();
-      return false;
-    }
-    plan.name = std::move(fresh);
+  if (plan.name == nullptr) plan.name = Name(statement, deadline);
+  return plan.name != nullptr && plan.name->second ? plan.name : nullptr;
+}
+
+BatchConnection::Names::value_type* BatchConnection::Name(const ShapedStatement& statement,
+                                                          Deadline deadline) {
+  const std::string sql = statement.Sql();
+  std::string name = StatementName(sql, statement.types());
+  if (const auto known = prepared_.find(name); known != prepared_.end()) return &*known;
+  if (PQsendPrepare(connection_.get(), name.c_str(), sql.c_str(),
+                    static_cast<int>(statement.types().size()), statement.types().data()) != 1) {
+    lost_ = true;
+    return nullptr;
   }
-  name = plan.name;
-  return true;
+  const BatchReply reply = Await(deadline);
+  const bool done = reply.kind == BatchReply::Kind::kDone;
+  if (!done) {
+    // What is wrong with the statement comes up again, and is reported, when it is executed.
+    lost_ = lost_ || reply.kind != BatchReply::Kind::kError;
+    names_->GiveUpAfter(reply.sqlstate);
+    if (!names_->pooled()) return nullptr;
+    worn_ = worn_ || IsWorthRetrying(reply.sqlstate);
+  }
+  return &*prepared_.emplace(std::move(name), done).first;
 }
 
 void BatchConnection::ForgetPlan(Deadline deadline) {
-  // A pooler's server has the statement under a name of the pooler's, so it could not be told. What
-  // has a name keeps it there, and of the others, if only the newest, one goes.
-  const auto last = names_->pooled()
-                        ? std::prev(std::find_if(plans_.rbegin(), plans_.rend(),
-                                                 [](const Plan& plan) { return plan.name.empty(); })
-                                        .base())
-                        : std::prev(plans_.end());
-  const std::string name = last->name;
-  plan_of_.erase(last->shape);
-  plans_.erase(last);
-  if (name.empty()) return;
-  const std::string sql = fmt::format("DEALLOCATE {}", name);
-  if (PQsendQuery(connection_.get(), sql.c_str()) != 1 ||
-      Await(deadline).kind != BatchReply::Kind::kDone) {
+  const Names::value_type* const name = plans_.back().name;
+  plan_of_.erase(plans_.back().shape);
+  plans_.pop_back();
+  if (name == nullptr || std::ranges::find(plans_, name, &Plan::name) != plans_.end()) return;
+  // Also of one that is not used any more, which the server still has.
+  const std::string sql = fmt::format("DEALLOCATE {}", name->first);
+  prepared_.erase(name->first);
+  if (PQsendQuery(connection_.get(), sql.c_str()) != 1) {
     lost_ = true;
+    return;
   }
+  const BatchReply reply = Await(deadline);
+  if (reply.kind == BatchReply::Kind::kError && names_->GiveUpAfter(reply.sqlstate)) return;
+  if (reply.kind != BatchReply::Kind::kDone) lost_ = true;
 }
 
 bool BatchConnection::Poll(short events, Deadline deadline) const {
@@ -266,7 +272,7 @@ BatchReply BatchConnection::Ended(BatchReply reply, bool failed) {
 }
 
 bool BatchConnection::usable() const {
-  if (lost_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
+  if (lost_ || worn_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
   // An exception may have come between a statement and its answer.
   if (PQtransactionStatus(connection_.get()) != PQTRANS_IDLE) return false;
   // Nothing is expected while idle: bytes to read are the server's farewell, or the end.

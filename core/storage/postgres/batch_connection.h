@@ -4,6 +4,7 @@
 
 #include <libpq-fe.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <list>
 #include <map>
@@ -43,6 +44,10 @@ struct BatchReply {
 // One thread at a time. Never blocks beyond the deadlines given, and never reconnects.
 class BatchConnection {
  public:
+  // How many shapes it knows, and has names for. A prepared batch of 64 sessions takes about half a
+  // megabyte of the server's memory.
+  static constexpr std::size_t kMaxPlans = 128;
+
   // Blocks for libpq's connect_timeout at most, for each host. UNAVAILABLE when there is no server.
   static absl::StatusOr<std::unique_ptr<BatchConnection>> Connect(
       const ConnectionSettings& settings);
@@ -54,19 +59,20 @@ class BatchConnection {
   BatchReply Execute(const char* sql, std::span<const std::string> parameters, Deadline deadline);
 
   // How many texts its statements may have.
-  BatchStatement::Texts texts() const {
-    return names_->pooled() && names_->used() ? BatchStatement::Texts::kFew
-                                              : BatchStatement::Texts::kMany;
+  Texts texts() const {
+    return names_->pooled() && names_->used() ? Texts::kBounded : Texts::kExact;
   }
-  // False once the connection is lost, or closed by the server while idle.
+  // False once the connection is lost, closed by the server while idle, or not to be used again.
   bool usable() const;
 
  private:
+  // Of statements that were prepared, and whether they may be used. Behind a pooler also of those
+  // that could not be: PgBouncer ends the connection of a client that prepares a name once more.
+  using Names = std::map<std::string, bool>;
   // A shape that has been seen: one that comes again is prepared.
   struct Plan {
     BatchShape shape;
-    std::string name;      // Empty until prepared.
-    bool refused = false;  // It was not to be prepared.
+    Names::value_type* name = nullptr;  // Of `prepared_`; none until the shape comes again.
   };
   using Plans = std::list<Plan>;  // The last used first.
 
@@ -74,8 +80,10 @@ class BatchConnection {
 
   // Under the name if there is one, else with its text.
   BatchReply Send(const ShapedStatement& statement, const std::string& name, Deadline deadline);
-  // False unless the shape is prepared now. The connection may be lost meanwhile.
-  bool Prepare(const ShapedStatement& statement, Deadline deadline, std::string& name);
+  // Null unless the shape is prepared now. The connection may be lost meanwhile.
+  Names::value_type* Prepare(const ShapedStatement& statement, Deadline deadline);
+  // The statement's name, prepared if it was not to be before. Null where that failed.
+  Names::value_type* Name(const ShapedStatement& statement, Deadline deadline);
   // Makes room among the plans. The connection may be lost.
   void ForgetPlan(Deadline deadline);
   BatchReply Await(Deadline deadline);
@@ -95,8 +103,10 @@ class BatchConnection {
   const std::shared_ptr<StatementNames> names_;
   Plans plans_;
   std::map<BatchShape, Plans::iterator> plan_of_;
+  Names prepared_;
   bool warned_ = false;
   bool lost_ = false;
+  bool worn_ = false;  // A name of it can't be had any more, and can be on another connection.
 };
 
 }  // namespace memoryd

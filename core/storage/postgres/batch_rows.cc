@@ -1,5 +1,8 @@
 #include "core/storage/postgres/batch_rows.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <concepts>
@@ -57,6 +60,11 @@ void AppendElement(std::string& array, std::string_view bytes) {
 }
 
 constexpr unsigned Oid(ParameterType type) { return static_cast<unsigned>(type); }
+
+// Of what the arrays of a column have.
+constexpr ParameterType ElementOf(ParameterType column) {
+  return column == ParameterType::kInt8Array ? ParameterType::kText : column;
+}
 
 constexpr unsigned OidOfArray(ParameterType element) {
   switch (element) {
@@ -161,20 +169,29 @@ void ListWriter::AddNull(std::string_view) {
   ++values_;
 }
 
-void ArrayWriter::AddTo(BatchParameters& parameters) {
-  if (values_ == 0) return;
+void ArrayWriter::Int8Array(std::string_view column, const std::vector<std::int64_t>& numbers) {
+  AddMade(column, ParameterType::kText, fmt::format("{{{}}}", fmt::join(numbers, ",")));
+}
+
+void ArrayWriter::AddTo(BatchParameters& parameters, bool even_empty) {
+  if (values_ == 0 && !even_empty) return;
   const auto size = BigEndian(static_cast<std::uint32_t>(rows()));
   for (std::size_t column = 0; column < columns_.size(); ++column) {
+    const ParameterType element = ElementOf(columns_[column].type);
     std::string& array = arrays_[column];
-    std::copy(size.begin(), size.end(), array.begin() + kSizeOffset);
-    parameters.AddMade(OidOfArray(columns_[column].type), std::move(array));
+    if (values_ == 0) {
+      array = EmptyArray(element);
+    } else {
+      std::copy(size.begin(), size.end(), array.begin() + kSizeOffset);
+    }
+    parameters.AddMade(OidOfArray(element), std::move(array));
   }
 }
 
 std::string& ArrayWriter::NextArray() {
   const std::size_t column = values_++ % columns_.size();
   std::string& array = arrays_[column];
-  if (array.empty()) array = ArrayHeader(columns_[column].type, 0);
+  if (array.empty()) array = ArrayHeader(ElementOf(columns_[column].type), 0);
   return array;
 }
 

@@ -56,7 +56,7 @@ class RowWriter {
   void Bits(std::string_view column, std::uint64_t bits);
   void Int2(std::string_view column, std::int16_t number);
   void Bool(std::string_view column, bool value);
-  void Int8Array(std::string_view column, const std::vector<std::int64_t>& numbers);
+  virtual void Int8Array(std::string_view column, const std::vector<std::int64_t>& numbers);
   void Null(std::string_view column) { AddNull(column); }
 
  private:
@@ -116,15 +116,19 @@ class ListWriter : public RowWriter {
   std::size_t values_ = 0;
 };
 
-// Values go round the columns; each column becomes one array parameter.
+// Values go round the columns; each column becomes one array parameter. Arrays of a kInt8Array
+// column become texts, to be cast: unnest() would join them.
 class ArrayWriter : public RowWriter {
  public:
   explicit ArrayWriter(std::span<const BatchColumn> columns)
       : columns_(columns), arrays_(columns.size()) {}
 
+  void Int8Array(std::string_view column, const std::vector<std::int64_t>& numbers) override;
+
   std::size_t rows() const { return values_ / columns_.size(); }
-  // Once, after the last row. Adds nothing where there is no row.
-  void AddTo(BatchParameters& parameters);
+  // Once, after the last row. Where there is no row, adds empty arrays or, without `even_empty`,
+  // nothing.
+  void AddTo(BatchParameters& parameters, bool even_empty = false);
 
  private:
   void AddKept(std::string_view column, ParameterType type, std::string_view bytes) override;

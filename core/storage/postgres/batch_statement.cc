@@ -18,12 +18,13 @@
 namespace memoryd {
 namespace {
 
-bool IsArrays(const BatchClause& clause, bool arrays) {
-  return clause.form == RowForm::kArrays || (clause.form == RowForm::kListOrArrays && arrays);
+bool IsArrays(const BatchClause& clause, const BatchShape& shape) {
+  return shape.whole || clause.form == RowForm::kArrays ||
+         (clause.form == RowForm::kListOrArrays && shape.arrays);
 }
 
-std::size_t ParameterCount(const BatchClause& clause, std::size_t rows, bool arrays) {
-  return (IsArrays(clause, arrays) ? std::min<std::size_t>(rows, 1) : rows) *
+std::size_t ParameterCount(const BatchClause& clause, std::size_t rows, const BatchShape& shape) {
+  return (IsArrays(clause, shape) ? std::min<std::size_t>(rows, 1) : rows) *
          clause.parameters().size();
 }
 
@@ -63,7 +64,8 @@ class ClauseText {
       : clause_(clause), rows_(rows), arrays_(arrays), first_(first), sql_(sql) {}
 
   void Append() {
-    AppendFilled(sql_, clause_.sql, [this](std::string_view name) {
+    const bool own = arrays_ && !clause_.arrays_sql.empty();
+    AppendFilled(sql_, own ? clause_.arrays_sql : clause_.sql, [this](std::string_view name) {
       if (name == "columns") AppendNames(clause_.columns);
       if (name == "rows") AppendRows();
       if (name == "given") AppendGiven();
@@ -84,8 +86,10 @@ class ClauseText {
       sql_ += "SELECT ";
       AppendJoined(sql_, ", ", clause_.columns.size(), [this](std::size_t i) {
         const BatchColumn& column = clause_.columns[i];
-        AppendFilled(sql_, column.value,
-                     [&](std::string_view) { sql_.append("given.").append(column.name); });
+        AppendFilled(sql_, column.value, [&](std::string_view) {
+          sql_.append("given.").append(column.name);
+          if (column.type == ParameterType::kInt8Array) sql_ += "::bigint[]";
+        });
       });
       sql_ += " FROM ";
       AppendGiven();
@@ -146,14 +150,31 @@ class ClauseText {
   std::string& sql_;
 };
 
-// Whether a list of rows that can be arrays is a long one.
-bool HasManyRows(std::span<const SessionChange* const> changes) {
+bool IsIn(std::span<const SessionChange* const> changes, ChangePart part) {
   return std::ranges::any_of(BatchClauses(), [&](const BatchClause& clause) {
-    if (clause.form != RowForm::kListOrArrays) return false;
-    std::size_t rows = 0;
-    for (const SessionChange* change : changes) rows += clause.max_rows(*change);
-    return rows > BatchStatement::kFewRows;
+    return clause.part == part && std::ranges::any_of(changes, [&](const SessionChange* change) {
+             return clause.max_rows(*change) > 0;
+           });
   });
+}
+
+// Whether the changes come as lists where texts are bounded, see BatchStatement::kFewRows.
+bool IsShort(std::span<const SessionChange* const> changes) {
+  constexpr std::size_t kMost = BatchStatement::kFewRows;
+  if (changes.size() > kMost || IsIn(changes, ChangePart::kEdits) ||
+      IsIn(changes, ChangePart::kBlocks)) {
+    return false;
+  }
+  std::size_t messages = 0;
+  for (const SessionChange* change : changes) {
+    messages += change->messages.size() + change->contents.size() + change->entries.size();
+  }
+  if (messages > kMost) return false;
+  if (changes.size() == 1) return changes.front()->requests.size() <= 1;
+  return messages >= changes.size() &&
+         std::ranges::all_of(changes, [](const SessionChange* change) {
+           return change->appends_only && change->requests.size() == 1;
+         });
 }
 
 }  // namespace
@@ -161,7 +182,7 @@ bool HasManyRows(std::span<const SessionChange* const> changes) {
 std::size_t BatchStatement::ParameterCount(const SessionChange& change) {
   std::size_t count = 0;
   for (const BatchClause& clause : BatchClauses()) {
-    count += memoryd::ParameterCount(clause, clause.max_rows(change), /*arrays=*/false);
+    count += memoryd::ParameterCount(clause, clause.max_rows(change), BatchShape());
   }
   return count;
 }
@@ -175,25 +196,27 @@ bool BatchStatement::NeedsArrays(const SessionChange& change) {
 }
 
 BatchStatement::BatchStatement(std::span<const SessionChange* const> changes, Texts texts) {
-  shape_.arrays = changes.size() >= kArraysFrom ||
-                  (changes.size() == 1 && NeedsArrays(*changes.front())) ||
-                  (texts == Texts::kFew && HasManyRows(changes));
+  shape_.whole = texts == Texts::kBounded && !IsShort(changes);
+  shape_.arrays = shape_.whole || changes.size() >= kArraysFrom ||
+                  (changes.size() == 1 && NeedsArrays(*changes.front()));
   const std::span<const BatchClause> clauses = BatchClauses();
   std::size_t parameters = 0;
   for (const BatchClause& clause : clauses) {
     std::size_t rows = 0;
     for (const SessionChange* change : changes) rows += clause.max_rows(*change);
-    parameters += memoryd::ParameterCount(clause, rows, shape_.arrays);
+    parameters += memoryd::ParameterCount(clause, rows, shape_);
   }
   parameters_.Reserve(parameters);
 
   shape_.rows.reserve(clauses.size());
   for (const BatchClause& clause : clauses) {
-    if (IsArrays(clause, shape_.arrays)) {
+    if (IsArrays(clause, shape_)) {
       ArrayWriter row(clause.parameters());
       for (const SessionChange* change : changes) clause.write(*change, row);
-      row.AddTo(parameters_);
-      shape_.rows.push_back(std::min<std::size_t>(row.rows(), 1));
+      const bool with_part = shape_.whole && !clause.is_of_sessions &&
+                             (clause.part == ChangePart::kPut || IsIn(changes, clause.part));
+      row.AddTo(parameters_, /*even_empty=*/with_part);
+      shape_.rows.push_back(with_part ? 1 : std::min<std::size_t>(row.rows(), 1));
     } else {
       ListWriter row(clause.parameters(), parameters_);
       for (const SessionChange* change : changes) clause.write(*change, row);
@@ -210,8 +233,8 @@ void BatchStatement::AppendOutcome(std::span<const std::size_t> first, std::stri
   for (std::size_t i = 0; clauses[i].is_of_sessions; ++i) {
     if (shape_.rows[i] == 0) continue;
     wanted += wanted.empty() ? "" : " + ";
-    wanted += IsArrays(clauses[i], shape_.arrays) ? fmt::format("cardinality(${})", first[i])
-                                                  : fmt::format("{}", shape_.rows[i]);
+    wanted += IsArrays(clauses[i], shape_) ? fmt::format("cardinality(${})", first[i])
+                                           : fmt::format("{}", shape_.rows[i]);
     rows += rows.empty() ? "" : " UNION ALL ";
     rows.append("SELECT previous_revision FROM ").append(clauses[i].name);
   }
@@ -232,7 +255,7 @@ std::string BatchStatement::Sql() const {
     if (shape_.rows[i] == 0) continue;
     if (next > 1) sql += ", ";
     sql.append(clause.name).append(" AS (");
-    ClauseText(clause, shape_.rows[i], IsArrays(clause, shape_.arrays), next, sql).Append();
+    ClauseText(clause, shape_.rows[i], IsArrays(clause, shape_), next, sql).Append();
     for (std::size_t other = 0; other < i; ++other) {
       if (clauses[other].name != clause.exception.of || shape_.rows[other] == 0) continue;
       AppendFilled(sql, clause.exception.sql, [&](std::string_view) {

@@ -24,17 +24,26 @@
 
 namespace memoryd {
 
-// What the SQL text depends on: how many rows go where.
+// What the SQL text depends on: how many rows go where. Different shapes have different texts.
 struct BatchShape {
   // Of each of BatchClauses(); 1 stands for any number that comes as arrays.
   std::vector<std::size_t> rows;
   // Whether clauses that can be lists or arrays are arrays: a statement has at most 65,535
   // parameters.
   bool arrays = false;
+  // Whether all clauses are, and a part of a change has all of its clauses, with empty arrays where
+  // there is no row.
+  bool whole = false;
   // Of items, see item_statement.h, rather than of sessions.
   bool items = false;
 
   friend auto operator<=>(const BatchShape&, const BatchShape&) = default;
+};
+
+// How many texts the statements of a kind may have.
+enum class Texts {
+  kExact,    // A text for each number of rows, which costs PostgreSQL the least.
+  kBounded,  // kBoundedTexts of the kind at most: behind a pooler none can be given up.
 };
 
 // Unique constraints that tell what a session change collided with.
@@ -71,10 +80,16 @@ class BatchStatement final : public ShapedStatement {
   // For fewer a list costs PostgreSQL less.
   static constexpr std::size_t kArraysFrom = 16;
 
-  // How many texts there may be. Behind a pooler each stays prepared for good, so lists of more
-  // than kFewRows rows come as arrays.
-  enum class Texts { kMany, kFew };
+  // Where texts are bounded these come as lists: one change that puts up to kFewRows messages and
+  // one request, and several that append, have a request each, and together as many messages as
+  // they are, or more. All else comes as arrays.
   static constexpr std::size_t kFewRows = 8;
+
+  // Of one change, which is an append or not, 0 to kFewRows messages and 0 or 1 requests; of 2 to
+  // kFewRows changes the messages from their number on; of arrays which sessions' clauses there
+  // are, at least one of the two, and which of the other parts.
+  static constexpr std::size_t kBoundedTexts =
+      2 * (kFewRows + 1) * 2 + (kFewRows - 1) * kFewRows / 2 + 3 * 2 * 2;
 
   // Parameters that `change` takes, at most, when it is written without arrays.
   static std::size_t ParameterCount(const SessionChange& change);
@@ -86,7 +101,7 @@ class BatchStatement final : public ShapedStatement {
   // must outlive the statement. Unless there is just one, none of them needs arrays and together
   // they take at most kMaxParameters.
   explicit BatchStatement(std::span<const SessionChange* const> changes,
-                          Texts texts = Texts::kMany);
+                          Texts texts = Texts::kExact);
 
   std::string Sql() const override;
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <regex>
 #include <set>
 #include <span>
@@ -136,24 +137,113 @@ TEST(BatchStatementTest, ManyAppendsShareOneText) {
               HasSubstr("previous_revision >= 0) = 1 + cardinality($30) THEN"));
 }
 
-TEST(BatchStatementTest, WhereTextsShallBeFewAShortListIsTheLast) {
-  constexpr int kRows = BatchStatement::kFewRows;
-  constexpr auto kFew = BatchStatement::Texts::kFew;
-  SessionChange eight = Change("a", kRows), nine = Change("a", kRows + 1), ninety = Change("a", 90),
-                other = Change("b", 1);
-  const auto sql = [](std::vector<const SessionChange*> changes, BatchStatement::Texts texts) {
+// What statements there are, by shape.
+class KnownStatements {
+ public:
+  void Add(const BatchStatement& statement) {
+    const auto [known, is_new] = texts_.try_emplace(statement.shape());
+    if (!is_new) return;
+    known->second = statement.Sql();
+    EXPECT_EQ(HighestParameter(known->second), statement.values().size());
+    EXPECT_EQ(statement.types().size(), statement.values().size());
+    for (const unsigned type : statement.types()) known->second += fmt::format(" {}", type);
+    EXPECT_TRUE(distinct_.insert(known->second).second) << "two shapes of " << known->second;
+  }
+  std::size_t size() const { return texts_.size(); }
+  std::size_t unlisted() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(texts_, [](const auto& known) { return known.first.whole; }));
+  }
+
+ private:
+  std::map<BatchShape, std::string> texts_;
+  std::set<std::string> distinct_;
+};
+
+// Of `change` alone and among appends; `long_too`: also in long lists.
+void AddStatements(const SessionChange& change, bool long_too, Texts texts,
+                   KnownStatements& statements) {
+  const auto add = [&](const std::vector<const SessionChange*>& changes) {
+    statements.Add(BatchStatement(changes, texts));
+  };
+  add({&change});
+  if (BatchStatement::NeedsArrays(change)) return;
+  SessionChange append = Change("a", 1);
+  append.requests.push_back({"r", "fingerprint", "reply", 5});
+  append.appends_only = true;
+  add({&append, &change});
+  if (!long_too) return;
+  add({&change, &change, &change});
+  for (std::size_t others = 2; others < 20; ++others) {
+    std::vector<const SessionChange*> changes(others, &append);
+    changes.push_back(&change);
+    add(changes);
+  }
+}
+
+// Of up to ten messages and one large number, of any parts.
+KnownStatements StatementsOfAll(Texts texts) {
+  KnownStatements statements;
+  const auto add_with = [&](int messages, int parts) {
+    SessionChange change = ChangeOfParts(messages, parts);
+    if (parts == 1) change.forget_requests_before_us = 0;
+    for (const std::size_t requests : {0U, 1U, 2U}) {
+      change.requests.assign(requests, {"r", "fingerprint", "reply", 5});
+      for (const bool appends : {false, true}) {
+        change.appends_only = appends;
+        AddStatements(change, /*long_too=*/parts <= 3, texts, statements);
+      }
+    }
+  };
+  for (const int messages : {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 129}) {
+    // With few messages any parts, with more of them the parts one at a time.
+    for (int parts = 0; parts < 256; ++parts) {
+      if (messages <= 2 || (parts & (parts - 1)) == 0) add_with(messages, parts);
+    }
+  }
+  return statements;
+}
+
+TEST(BatchStatementTest, AShapeHasATextOfItsOwn) {
+  EXPECT_GT(StatementsOfAll(Texts::kExact).size(), 10 * BatchStatement::kBoundedTexts);
+}
+
+TEST(BatchStatementTest, WhereTextsAreBoundedThereAreNoMore) {
+  const KnownStatements statements = StatementsOfAll(Texts::kBounded);
+  EXPECT_EQ(BatchStatement::kBoundedTexts, 76U);
+  EXPECT_EQ(statements.size(), BatchStatement::kBoundedTexts);
+  EXPECT_EQ(statements.unlisted(), 12U);
+}
+
+TEST(BatchStatementTest, WhereTextsAreBoundedAShortListIsTheSame) {
+  SessionChange append = Change("a", 1), nine = Change("b", BatchStatement::kFewRows + 1);
+  append.requests.resize(1);
+  append.appends_only = true;
+  const auto sql = [](const std::vector<const SessionChange*>& changes, Texts texts) {
     return BatchStatement(changes, texts).Sql();
   };
-  EXPECT_EQ(sql({&eight}, kFew), sql({&eight}, BatchStatement::Texts::kMany));
-  EXPECT_EQ(sql({&nine}, kFew), sql({&ninety}, kFew));
-  EXPECT_NE(sql({&nine}, BatchStatement::Texts::kMany),
-            sql({&ninety}, BatchStatement::Texts::kMany));
-  EXPECT_THAT(sql({&nine}, kFew), HasSubstr("unnest"));
+  EXPECT_EQ(sql({&append}, Texts::kBounded), sql({&append}, Texts::kExact));
+  EXPECT_THAT(sql({&nine}, Texts::kBounded), HasSubstr("unnest"));
+  EXPECT_THAT(sql({&nine}, Texts::kExact), Not(HasSubstr("unnest")));
   // The rows of all changes count.
-  EXPECT_THAT(sql({&eight, &other}, kFew), HasSubstr("unnest"));
-  const SessionChange* const changes[] = {&nine};
-  const BatchStatement statement(changes, kFew);
-  EXPECT_EQ(HighestParameter(statement.Sql()), statement.values().size());
+  std::vector<const SessionChange*> appends(BatchStatement::kFewRows, &append);
+  EXPECT_EQ(sql(appends, Texts::kBounded), sql(appends, Texts::kExact));
+  appends.push_back(&append);
+  EXPECT_THAT(sql(appends, Texts::kBounded), HasSubstr("unnest"));
+}
+
+TEST(BatchStatementTest, AnArrayOfArraysIsSentAsTexts) {
+  SessionChange change = Change("s", 9), other = Change("t", 0);
+  change.row.pinned = {3, 14};
+  const SessionChange* const changes[] = {&change, &other};
+  const BatchStatement statement(changes, Texts::kBounded);
+  EXPECT_THAT(statement.Sql(), HasSubstr("given.pinned::bigint[]"));
+  constexpr std::size_t kPinned = 8;
+  constexpr unsigned kTextArray = 1009;
+  EXPECT_EQ(statement.types()[kPinned], kTextArray);
+  EXPECT_THAT(std::string(statement.values()[kPinned],
+                          static_cast<std::size_t>(statement.lengths()[kPinned])),
+              AllOf(HasSubstr("{3,14}"), HasSubstr("{}")));
 }
 
 TEST(BatchStatementTest, LargeChangesOfAnySizeShareOneText) {

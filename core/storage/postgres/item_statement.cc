@@ -18,6 +18,7 @@
 #include "core/storage/item_batch.h"
 #include "core/storage/item_rows.h"
 #include "core/storage/postgres/batch_rows.h"
+#include "core/storage/postgres/batch_statement.h"
 
 namespace memoryd {
 namespace {
@@ -31,7 +32,7 @@ enum : std::size_t {
   kRequests,
   kConditions,  // 1 when a put has one.
   kSubjects,    // 1 when the namespaces have a column of subjects.
-  kSeries,      // 1 when a batch with a request_id has more than one write.
+  kSeries,      // 1 when a batch with a request_id has more than one write, and all are puts.
   kShapeSize
 };
 
@@ -71,39 +72,32 @@ std::string_view NameOf(Type type) {
 
 // The columns of RowWriter have no names here.
 template <std::size_t kColumns>
-std::array<BatchColumn, kColumns> ColumnsOf(const std::array<Type, kColumns>& types) {
-  std::array<BatchColumn, kColumns> columns;
-  std::transform(types.begin(), types.end(), columns.begin(), [](Type type) {
-    return BatchColumn{"", type};
-  });
+constexpr std::array<BatchColumn, kColumns> ColumnsOf(const std::array<Type, kColumns>& types) {
+  std::array<BatchColumn, kColumns> columns{};
+  for (std::size_t i = 0; i < kColumns; ++i) columns[i].type = types[i];
   return columns;
 }
+constexpr std::array kNamespaceColumns = ColumnsOf(kNamespaceTypes);
+constexpr std::array kPutColumns = ColumnsOf(kPutTypes);
+constexpr std::array kDeleteColumns = ColumnsOf(kDeleteTypes);
+constexpr std::array kRequestColumns = ColumnsOf(kRequestTypes);
 
 // Writes the text, and numbers the parameters, of which $1 is the time and $2 the tag.
 class Text {
  public:
+  explicit Text(bool arrays) : arrays_(arrays) {}
+
   void Append(std::string_view sql) { sql_ += sql; }
 
-  // The rows stand where `clause` has `(VALUES {})`.
-  void Append(std::string_view clause, std::size_t rows, std::span<const Type> types) {
+  // The rows stand where `clause` has `(VALUES {})`. Returns the number of their first parameter.
+  std::size_t Append(std::string_view clause, std::size_t rows, std::span<const Type> types) {
+    const std::size_t first = next_;
     const std::size_t place = clause.find(kRows);
     Append(clause.substr(0, place));
-    Append("(VALUES ");
-    AppendRows(rows, types);
+    arrays_ ? AppendArrays(types) : AppendRows(rows, types);
     Append(")");
     Append(clause.substr(place + kRows.size()));
-  }
-
-  // The same, of parameters that are arrays.
-  void AppendArrays(std::string_view clause, std::span<const Type> types) {
-    const std::size_t place = clause.find(kRows);
-    Append(clause.substr(0, place));
-    for (std::size_t column = 0; column < types.size(); ++column) {
-      fmt::format_to(std::back_inserter(sql_), "{}${}::{}[]", column == 0 ? "unnest(" : ", ",
-                     next_++, NameOf(types[column]));
-    }
-    Append(")");
-    Append(clause.substr(place + kRows.size()));
+    return first;
   }
 
   std::string Take() { return std::move(sql_); }
@@ -111,8 +105,17 @@ class Text {
  private:
   static constexpr std::string_view kRows = "(VALUES {})";
 
-  // `($3::bigint, $4::text), ($5, $6)`.
+  // `unnest($3::bigint[], $4::text[]`.
+  void AppendArrays(std::span<const Type> types) {
+    for (std::size_t column = 0; column < types.size(); ++column) {
+      fmt::format_to(std::back_inserter(sql_), "{}${}::{}[]", column == 0 ? "unnest(" : ", ",
+                     next_++, NameOf(types[column]));
+    }
+  }
+
+  // `(VALUES ($3::bigint, $4::text), ($5, $6)`.
   void AppendRows(std::size_t rows, std::span<const Type> types) {
+    sql_ += "(VALUES ";
     for (std::size_t row = 0; row < rows; ++row) {
       sql_ += row == 0 ? "(" : ", (";
       for (std::size_t column = 0; column < types.size(); ++column) {
@@ -123,6 +126,7 @@ class Text {
     }
   }
 
+  const bool arrays_;
   std::string sql_;
   std::size_t next_ = 3;
 };
@@ -239,6 +243,8 @@ constexpr char kReturnIfAll[] =
 constexpr char kAllPut[] =
     " AND (SELECT count(*) FROM p WHERE previous >> 31 > 0 OR create_us >= 0) = {}";
 constexpr char kAllDeleted[] = " AND (SELECT count(*) FROM d WHERE expected >= 0) = {}";
+constexpr char kConditionsOf[] =
+    "(SELECT count(*) FROM unnest(${}) AS given (expected) WHERE given.expected >= 0)";
 constexpr char kReturnEnd[] =
     " THEN 1 ELSE 0 END))::bigint AS one) AS won LEFT JOIN <done> ON true";
 constexpr std::size_t kReturnedColumns = 6;
@@ -260,10 +266,10 @@ void AddSubject(const ItemBatch& batch, const std::string*& subject) {
   subject = subject->empty() ? &batch.subject : nobody;
 }
 
-// The columns of the list of namespaces.
-std::span<const Type> NamespaceTypes(bool with_subjects) {
-  return std::span<const Type>(kNamespaceTypes)
-      .first(kNamespaceTypes.size() - (with_subjects ? 0 : 1));
+// The columns of the list of namespaces; the last is that of subjects.
+template <typename Column>
+std::span<const Column> Namespaces(std::span<const Column> columns, bool with_subjects) {
+  return columns.first(columns.size() - (with_subjects ? 0 : 1));
 }
 
 void AddPut(const ItemWrite& write, std::int64_t place, RowWriter& row) {
@@ -306,20 +312,35 @@ std::size_t ItemStatement::ParameterCount(const ItemBatch& batch) {
 }
 
 ItemStatement::ItemStatement(std::span<const ItemBatch* const> batches, std::int64_t now_us,
-                             std::uint64_t tag)
+                             std::uint64_t tag, Texts texts)
     : batches_(batches.begin(), batches.end()), places_(batches.size()) {
+  const ItemBatch& first = *batches.front();
   shape_.items = true;
-  shape_.arrays = batches.size() == 1 && ParameterCount(*batches.front()) > kMaxParameters;
+  shape_.arrays = texts == Texts::kBounded
+                      ? batches.size() > 1 || first.writes.size() > 1
+                      : batches.size() == 1 && ParameterCount(first) > kMaxParameters;
   shape_.rows.assign(kShapeSize, 0);
-  constexpr std::array kHead = {Type::kInt8, Type::kInt8};
-  const auto columns = ColumnsOf(kHead);
-  ListWriter head(columns, parameters_);
+  static constexpr std::array kHead = ColumnsOf(std::array{Type::kInt8, Type::kInt8});
+  ListWriter head(kHead, parameters_);
   head.Int8("", now_us);
   head.Bits("", tag);
   AddNamespaces();
   AddPuts();
   AddDeletes();
   AddRequests();
+}
+
+template <typename Write>
+std::size_t ItemStatement::AddRows(std::span<const BatchColumn> columns, const Write& write) {
+  if (!shape_.arrays) {
+    ListWriter rows(columns, parameters_);
+    write(rows);
+    return rows.rows();
+  }
+  ArrayWriter rows(columns);
+  write(rows);
+  rows.AddTo(parameters_);
+  return std::min<std::size_t>(rows.rows(), 1);
 }
 
 void ItemStatement::AddNamespaces() {
@@ -348,108 +369,114 @@ void ItemStatement::AddNamespaces() {
     const auto found = namespaces.find({batches_[i]->key.tenant, digests[i]});
     places_[i] += (1 + std::distance(namespaces.begin(), found)) << kRankBits;
   }
-  const auto columns = ColumnsOf(kNamespaceTypes);
-  ListWriter row(columns, parameters_);
-  std::int64_t number = 0;
-  for (const auto& [key, name_space] : namespaces) {
-    row.Int8("", ++number);
-    row.Text("", *name_space.tenant);
-    row.MadeBytes("", key.second);
-    row.Int8("", name_space.writes);
-    row.Int8("", name_space.vector_size);
-    if (shape_.rows[kSubjects] > 0) row.Text("", *name_space.subject);
-  }
-  shape_.rows[kNamespaces] = namespaces.size();
+  const bool with_subjects = shape_.rows[kSubjects] > 0;
+  shape_.rows[kNamespaces] =
+      AddRows(Namespaces<BatchColumn>(kNamespaceColumns, with_subjects), [&](RowWriter& row) {
+        std::int64_t number = 0;
+        for (const auto& [key, name_space] : namespaces) {
+          row.Int8("", ++number);
+          row.Text("", *name_space.tenant);
+          row.MadeBytes("", key.second);
+          row.Int8("", name_space.writes);
+          row.Int8("", name_space.vector_size);
+          if (with_subjects) row.Text("", *name_space.subject);
+        }
+      });
 }
 
 void ItemStatement::AddPuts() {
-  const auto columns = ColumnsOf(kPutTypes);
-  ListWriter listed(columns, parameters_);
-  ArrayWriter arrays(columns);
-  RowWriter& puts = shape_.arrays ? static_cast<RowWriter&>(arrays) : listed;
-  for (std::size_t i = 0; i < batches_.size(); ++i) {
-    std::int64_t place = places_[i];
-    for (const ItemWrite& write : batches_[i]->writes) {
-      const std::int64_t own_place = place++;
-      if (!write.content.has_value()) continue;
-      AddPut(write, own_place, puts);
-      if (write.expected_version.has_value()) shape_.rows[kConditions] = 1;
+  shape_.rows[kPuts] = AddRows(kPutColumns, [&](RowWriter& puts) {
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      std::int64_t place = places_[i];
+      for (const ItemWrite& write : batches_[i]->writes) {
+        const std::int64_t own_place = place++;
+        if (!write.content.has_value()) continue;
+        AddPut(write, own_place, puts);
+        if (write.expected_version.has_value()) shape_.rows[kConditions] = 1;
+      }
     }
-  }
-  arrays.AddTo(parameters_);
-  shape_.rows[kPuts] = shape_.arrays ? arrays.rows() : listed.rows();
+  });
 }
 
 void ItemStatement::AddDeletes() {
-  const auto columns = ColumnsOf(kDeleteTypes);
-  ListWriter deletes(columns, parameters_);
-  for (std::size_t i = 0; i < batches_.size(); ++i) {
-    std::int64_t place = places_[i];
-    for (const ItemWrite& write : batches_[i]->writes) {
-      const std::int64_t own_place = place++;
-      if (write.content.has_value()) continue;
-      deletes.Int8("", own_place);
-      deletes.Text("", write.key);
-      deletes.Int8("", write.expected_version.value_or(-1));
-      if (write.expected_version.has_value()) ++shape_.rows[kConditionalDeletes];
+  std::size_t conditional = 0;
+  shape_.rows[kDeletes] = AddRows(kDeleteColumns, [&](RowWriter& deletes) {
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      std::int64_t place = places_[i];
+      for (const ItemWrite& write : batches_[i]->writes) {
+        const std::int64_t own_place = place++;
+        if (write.content.has_value()) continue;
+        deletes.Int8("", own_place);
+        deletes.Text("", write.key);
+        deletes.Int8("", write.expected_version.value_or(-1));
+        if (write.expected_version.has_value()) ++conditional;
+      }
     }
-  }
-  shape_.rows[kDeletes] = deletes.rows();
+  });
+  // PostgreSQL counts those of an array.
+  if (!shape_.arrays) shape_.rows[kConditionalDeletes] = conditional;
 }
 
 void ItemStatement::AddRequests() {
-  const auto columns = ColumnsOf(kRequestTypes);
-  ListWriter row(columns, parameters_);
-  for (std::size_t i = 0; i < batches_.size(); ++i) {
-    if (batches_[i]->request_id.empty()) continue;
-    row.Int8("", places_[i]);
-    row.Int8("", places_[i] + std::ssize(batches_[i]->writes));
-    row.Text("", batches_[i]->request_id);
-    row.Bytes("", batches_[i]->fingerprint);
-    if (batches_[i]->writes.size() > 1) shape_.rows[kSeries] = 1;
-  }
-  shape_.rows[kRequests] = row.rows();
+  bool series = false;
+  shape_.rows[kRequests] = AddRows(kRequestColumns, [&](RowWriter& row) {
+    for (std::size_t i = 0; i < batches_.size(); ++i) {
+      if (batches_[i]->request_id.empty()) continue;
+      row.Int8("", places_[i]);
+      row.Int8("", places_[i] + std::ssize(batches_[i]->writes));
+      row.Text("", batches_[i]->request_id);
+      row.Bytes("", batches_[i]->fingerprint);
+      series |= batches_[i]->writes.size() > 1;
+    }
+  });
+  // Where there are deletions, and of arrays, the text is that of series.
+  if (series && shape_.rows[kDeletes] == 0 && !shape_.arrays) shape_.rows[kSeries] = 1;
 }
 
 std::string ItemStatement::Sql() const {
   const std::vector<std::size_t>& rows = shape_.rows;
-  Text text;
+  const bool arrays = shape_.arrays;
+  Text text(arrays);
   const bool with_subjects = rows[kSubjects] > 0;
-  text.Append(with_subjects ? kRaiseVersionsOfSubjects : kRaiseVersions, rows[kNamespaces],
-              NamespaceTypes(with_subjects));
+  const std::size_t first_namespace =
+      text.Append(with_subjects ? kRaiseVersionsOfSubjects : kRaiseVersions, rows[kNamespaces],
+                  Namespaces<Type>(kNamespaceTypes, with_subjects));
   if (rows[kDeletes] > 0) text.Append(kUnchanged);
   text.Append(kReturnNamespaces);
+  std::size_t first_put = 0, first_delete = 0;
   if (rows[kPuts] > 0) {
-    if (shape_.arrays) {
-      text.AppendArrays(kPutItems, kPutTypes);
-    } else {
-      text.Append(kPutItems, rows[kPuts], kPutTypes);
-    }
+    first_put = text.Append(kPutItems, rows[kPuts], kPutTypes);
     if (rows[kConditions] > 0) text.Append(kWhereExpected);
     text.Append(kReturnItems);
   }
   // Once for all that read it, and where it is of puts alone a part of each, which costs less.
   std::string done = fmt::format("({}) AS x", kPutsDone);
   if (rows[kDeletes] > 0) {
-    text.Append(kDeleteItems, rows[kDeletes], kDeleteTypes);
+    first_delete = text.Append(kDeleteItems, rows[kDeletes], kDeleteTypes);
     text.Append(fmt::format(", x AS ({}{}{})", rows[kPuts] > 0 ? kPutsDone : "",
                             rows[kPuts] > 0 ? " UNION ALL " : "", kDeletesDone));
     done = "x";
   }
-  const bool one_of_each = rows[kDeletes] == 0 && rows[kPuts] == rows[kNamespaces];
+  const bool one_of_each = !arrays && rows[kDeletes] == 0 && rows[kPuts] == rows[kNamespaces];
   text.Append(Of(done, one_of_each ? kCountOne : kCountSeveral));
   text.Append(kAddCounts);
   if (rows[kRequests] > 0) {
-    const bool one = rows[kDeletes] == 0 && rows[kSeries] == 0;
+    const bool one = !arrays && rows[kDeletes] == 0 && rows[kSeries] == 0;
     text.Append(Of(done, one ? kKeepResult : kKeepResults), rows[kRequests], kRequestTypes);
   }
   if (!IsWhole()) {
     text.Append(Of(done, kReturn));
     return text.Take();
   }
-  text.Append(fmt::format(kReturnIfAll, rows[kNamespaces]));
-  if (rows[kPuts] > 0) text.Append(fmt::format(kAllPut, rows[kPuts]));
-  if (rows[kConditionalDeletes] > 0) {
+  const auto count = [&](std::size_t listed, std::size_t first) {
+    return arrays ? fmt::format("cardinality(${})", first) : fmt::format("{}", listed);
+  };
+  text.Append(fmt::format(kReturnIfAll, count(rows[kNamespaces], first_namespace)));
+  if (rows[kPuts] > 0) text.Append(fmt::format(kAllPut, count(rows[kPuts], first_put)));
+  if (arrays && rows[kDeletes] > 0) {
+    constexpr std::size_t kExpected = kDeleteTypes.size() - 1;
+    text.Append(fmt::format(kAllDeleted, fmt::format(kConditionsOf, first_delete + kExpected)));
+  } else if (rows[kConditionalDeletes] > 0) {
     text.Append(fmt::format(kAllDeleted, rows[kConditionalDeletes]));
   }
   text.Append(Of(done, kReturnEnd));

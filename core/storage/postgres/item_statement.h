@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "core/storage/item_store.h"
+#include "core/storage/postgres/batch_rows.h"
 #include "core/storage/postgres/batch_statement.h"
 
 namespace memoryd {
@@ -39,15 +40,22 @@ inline constexpr std::string_view kItemRequestConstraint = "memoryd_item_request
 class ItemStatement final : public ShapedStatement {
  public:
   // The most parameters of a statement, of which PostgreSQL takes 65,535. A batch that has more by
-  // itself sends its items as arrays.
+  // itself sends its rows as arrays.
   static constexpr std::size_t kMaxParameters = 16'000;
+
+  // Where texts are bounded a single write comes as lists, all else as arrays. A write is a put or
+  // a deletion, has a condition or none, a request or none, a subject or none. Of arrays there are
+  // puts with a condition or without one, or none, and deletions or none, at least one of the two;
+  // requests or none, subjects or none.
+  static constexpr std::size_t kBoundedTexts = 2 * 2 * 2 * 2 + (3 * 2 - 1) * 2 * 2;
 
   // Parameters that `batch` takes without arrays, at most.
   static std::size_t ParameterCount(const ItemBatch& batch);
 
   // At least one batch, with a write each; they outlive the statement. Batches of a namespace may
   // stand anywhere among them.
-  ItemStatement(std::span<const ItemBatch* const> batches, std::int64_t now_us, std::uint64_t tag);
+  ItemStatement(std::span<const ItemBatch* const> batches, std::int64_t now_us, std::uint64_t tag,
+                Texts texts = Texts::kExact);
 
   std::string Sql() const override;
 
@@ -60,6 +68,9 @@ class ItemStatement final : public ShapedStatement {
   void AddPuts();
   void AddDeletes();
   void AddRequests();
+  // Makes parameters of the rows that `write` writes; how many there were, for the shape.
+  template <typename Write>
+  std::size_t AddRows(std::span<const BatchColumn> columns, const Write& write);
 
   // Whether it is all or nothing.
   bool IsWhole() const;

@@ -6,13 +6,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/items/namespace_path.h"
 #include "core/storage/item_batch.h"
+#include "core/storage/postgres/batch_statement.h"
 
 namespace memoryd {
 namespace {
@@ -39,9 +42,10 @@ ItemBatch Batch(const std::string& name, std::vector<ItemWrite> writes) {
 
 // The statement of batches, which it keeps.
 struct Made {
-  explicit Made(std::vector<ItemBatch> given) : batches(std::move(given)) {
+  explicit Made(std::vector<ItemBatch> given, Texts texts = Texts::kExact)
+      : batches(std::move(given)) {
     for (const ItemBatch& batch : batches) pointers.push_back(&batch);
-    statement.emplace(pointers, kNow, 7);
+    statement.emplace(pointers, kNow, 7, texts);
   }
   std::vector<ItemBatch> batches;
   std::vector<const ItemBatch*> pointers;
@@ -72,6 +76,87 @@ TEST(ItemStatementTest, EqualNumbersOfRowsHaveOneText) {
   EXPECT_NE(one.statement->shape(), conditional.statement->shape());
   EXPECT_EQ(conditional.statement->shape(), other_condition.statement->shape());
   EXPECT_EQ(conditional.statement->Sql(), other_condition.statement->Sql());
+}
+
+// Batches of up to so many writes each, with and without a request_id.
+std::vector<ItemBatch> SmallBatches(const std::string& name, std::size_t most) {
+  const ItemWrite kinds[] = {Put("k"), Put("k", 3), Delete("k"), Delete("k", 3)};
+  std::vector<std::vector<ItemWrite>> lists = {{}};
+  std::vector<ItemBatch> batches;
+  for (std::size_t first = 0; first < lists.size(); ++first) {
+    if (lists[first].size() == most) break;
+    for (const ItemWrite& kind : kinds) {
+      std::vector<ItemWrite> writes = lists[first];
+      writes.push_back(kind);
+      lists.push_back(writes);
+      ItemBatch batch = Batch(name, writes);
+      batches.push_back(batch);
+      batch.request_id = "r";
+      batches.push_back(batch);
+      batch.subject = "ada";
+      batches.push_back(batch);
+      batch.request_id.clear();
+      batches.push_back(batch);
+    }
+  }
+  return batches;
+}
+
+// How many statements there are of one or two small batches, and of many; each shape has a text of
+// its own.
+std::size_t CountStatements(Texts texts) {
+  std::map<BatchShape, std::string> known;
+  std::set<std::string> distinct;
+  const auto add = [&](std::vector<ItemBatch> batches) {
+    const Made made(std::move(batches), texts);
+    const auto [text, is_new] = known.try_emplace(made.statement->shape(), "");
+    if (!is_new) return;
+    text->second = made.statement->Sql();
+    for (const unsigned type : made.statement->types()) text->second += fmt::format(" {}", type);
+    EXPECT_TRUE(distinct.insert(text->second).second) << "two shapes of " << text->second;
+  };
+  std::vector<ItemBatch> firsts = SmallBatches("a", 3);
+  ItemBatch large = Batch("a", {});
+  for (const ItemWrite& kind : {Put("k"), Put("k", 3), Delete("k"), Delete("k", 3)}) {
+    large.writes.assign(2000, kind);
+    firsts.push_back(large);
+    large.writes.push_back(Put("l"));
+    firsts.push_back(large);
+  }
+  for (const ItemBatch& first : firsts) {
+    add({first});
+    if (first.writes.size() > 3) continue;
+    for (const char* name : {"a", "b"}) {
+      const std::size_t most = first.writes.size() > 2 ? 1 : 2;
+      for (const ItemBatch& second : SmallBatches(name, most)) add({first, second});
+    }
+    for (std::size_t others = 2; others < 20; ++others) {
+      std::vector<ItemBatch> batches(others, Batch("c", {Put("k")}));
+      batches.push_back(first);
+      add(std::move(batches));
+    }
+  }
+  return known.size();
+}
+
+TEST(ItemStatementTest, AShapeHasATextOfItsOwn) {
+  EXPECT_GT(CountStatements(Texts::kExact), 10 * ItemStatement::kBoundedTexts);
+}
+
+TEST(ItemStatementTest, WhereTextsAreBoundedThereAreNoMore) {
+  EXPECT_EQ(ItemStatement::kBoundedTexts, 36U);
+  EXPECT_EQ(CountStatements(Texts::kBounded), ItemStatement::kBoundedTexts);
+}
+
+TEST(ItemStatementTest, ASingleWriteIsAListWhereTextsAreBounded) {
+  for (const ItemWrite& write : {Put("k", 3), Delete("k", 3)}) {
+    EXPECT_EQ(Made({Batch("a", {write})}, Texts::kBounded).statement->Sql(),
+              Made({Batch("a", {write})}).statement->Sql());
+    const Made two({Batch("a", {write, write})}, Texts::kBounded);
+    EXPECT_THAT(two.statement->Sql(), HasSubstr("(SELECT count(*) FROM n) = cardinality($3)"));
+    EXPECT_EQ(two.statement->Sql(),
+              Made({Batch("a", {write}), Batch("b", {write})}, Texts::kBounded).statement->Sql());
+  }
 }
 
 TEST(ItemStatementTest, TextsOfStepsThatNobodyNeedsAreLeftOut) {

@@ -95,7 +95,9 @@ class Writer {
   void Write(std::span<const PendingItems> batches, int tries);
 
  private:
-  BatchReply Execute(const ItemStatement& statement);
+  // Fills `results` by ItemStatement::Results().
+  BatchReply Execute(std::span<const PendingItems> batches,
+                     std::vector<std::vector<ItemWriteResult>>& results);
   void OnDone(std::span<const PendingItems> batches, int tries,
               std::vector<std::vector<ItemWriteResult>> results);
   void OnError(std::span<const PendingItems> batches, int tries, const BatchReply& reply);
@@ -128,7 +130,8 @@ class Writer {
   bool settling_ = false;
 };
 
-BatchReply Writer::Execute(const ItemStatement& statement) {
+BatchReply Writer::Execute(std::span<const PendingItems> batches,
+                           std::vector<std::vector<ItemWriteResult>>& results) {
   const absl::StatusOr<BatchPool::Lease> connection =
       context_.writers.Acquire(deadline(), /*patient=*/settling_);
   // Connecting may have taken all the time: what can't be awaited is not sent.
@@ -139,20 +142,23 @@ BatchReply Writer::Execute(const ItemStatement& statement) {
                                  : std::string(CauseOf(connection.status()).text);
     return reply;
   }
-  return (*connection)->Execute(statement, deadline());
+  std::vector<const ItemBatch*> written;
+  written.reserve(batches.size());
+  for (const PendingItems& pending : batches) written.push_back(pending.batch);
+  const ItemStatement statement(written, now_us_, NewNamespaceGeneration(), (*connection)->texts());
+  BatchReply reply = (*connection)->Execute(statement, deadline());
+  if (reply.kind == BatchReply::Kind::kDone) results = statement.Results(reply.numbers);
+  return reply;
 }
 
 void Writer::Write(std::span<const PendingItems> batches, int tries) {
   if (batches.empty()) return;
-  std::vector<const ItemBatch*> written;
-  written.reserve(batches.size());
-  for (const PendingItems& pending : batches) written.push_back(pending.batch);
-  const ItemStatement statement(written, now_us_, NewNamespaceGeneration());
-  const BatchReply reply = Execute(statement);
+  std::vector<std::vector<ItemWriteResult>> results;
+  const BatchReply reply = Execute(batches, results);
   if (SpoilsAllConnections(reply.sqlstate)) context_.dropper.DropConnections();
   switch (reply.kind) {
     case BatchReply::Kind::kDone:
-      OnDone(batches, tries, statement.Results(reply.numbers));
+      OnDone(batches, tries, std::move(results));
       break;
     case BatchReply::Kind::kNotReplicated:
       SetAll(batches, ItemBatchOutcome::kUnknown,

@@ -3,7 +3,8 @@
 // Traps of 6.4 that its users here must know: text parameters end at their first NUL, so bytes
 // never travel as text; a lost connection is reopened behind the caller's back at its second use,
 // which DisableReconnect() ends; a transaction conflict is no sql_error and has no SQLSTATE; some
-// errors have none though the server gave one, see SqlState().
+// errors have none though the server gave one, see SqlState(); a statement is prepared by its first
+// use.
 #ifndef MEMORYD_CORE_STORAGE_POSTGRES_PQXX_COMPAT_H_
 #define MEMORYD_CORE_STORAGE_POSTGRES_PQXX_COMPAT_H_
 
@@ -25,6 +26,10 @@ inline std::string SqlState(const pqxx::sql_error& error) {
 #if PQXX_VERSION_MAJOR >= 7
 
 inline void DisableReconnect(pqxx::connection&) {}
+
+inline void Prepare(pqxx::connection& connection, const std::string& name, const char* sql) {
+  connection.prepare(name, sql);
+}
 
 inline pqxx::params Params(std::span<const std::string> values) {
   pqxx::params params;
@@ -55,6 +60,12 @@ inline void DisableReconnect(pqxx::connection& connection) {
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   connection.inhibit_reactivation(true);
 #pragma GCC diagnostic pop
+}
+
+// At once, and not at the first use.
+inline void Prepare(pqxx::connection& connection, const std::string& name, const char* sql) {
+  connection.prepare(name, sql);
+  connection.prepare_now(name);
 }
 
 inline pqxx::result ExecPrepared(pqxx::transaction_base& transaction, const std::string& name,

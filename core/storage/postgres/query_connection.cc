@@ -143,28 +143,44 @@ absl::StatusOr<QueryResult> QueryConnection::Run(const Query& query,
       return absl::InvalidArgumentError("a name holds a NUL");
     }
   }
-  const bool first = !prepared_.contains(query.name);
-  if (names_->used() && (first || !prepared_[query.name].empty())) {
-    absl::StatusOr<QueryResult> result =
-        Guarded(deadline, [&](pqxx::transaction_base& transaction) {
-          if (first) Prepare(query);
-          return pqxx_compat::ExecPrepared(transaction, prepared_[query.name], parameters);
-        });
-    if (result.ok()) return result;
-    // PgBouncer ends a connection that prepares a name once more, even one that could not be.
-    if (first && names_->pooled()) prepared_[query.name].clear();
-    if (broken_ || !names_->GiveUpAfter(sqlstate_)) return result;
+  if (names_->used()) {
+    if (!prepared_.contains(query.name)) {
+      absl::Status prepared = Prepare(query, deadline);
+      if (!prepared.ok() && (broken_ || !names_->GiveUpAfter(sqlstate_))) return prepared;
+    }
+    std::string& name = prepared_[query.name];
+    if (!name.empty()) {
+      absl::StatusOr<QueryResult> result =
+          Guarded(deadline, [&](pqxx::transaction_base& transaction) {
+            return pqxx_compat::ExecPrepared(transaction, name, parameters);
+          });
+      if (result.ok() || broken_) return result;
+      if (sqlstate_ == kSqlStateNotSupported) {
+        name.clear();
+      } else if (!names_->GiveUpAfter(sqlstate_)) {
+        return result;
+      }
+    }
   }
   return Guarded(deadline, [&](pqxx::transaction_base& transaction) {
     return pqxx_compat::ExecParams(transaction, query.sql, parameters);
   });
 }
 
-void QueryConnection::Prepare(const Query& query) {
-  // libpqxx 6.4 does it at the first use.
+absl::Status QueryConnection::Prepare(const Query& query, Deadline deadline) {
   std::string name = StatementName(query.sql);
-  connection_.prepare(name, query.sql);
-  prepared_[query.name] = std::move(name);
+  const absl::Status status = Guarded(deadline, [&](pqxx::transaction_base&) {
+                                pqxx_compat::Prepare(connection_, name, query.sql);
+                                return pqxx::result();
+                              }).status();
+  if (status.ok()) {
+    prepared_[query.name] = std::move(name);
+  } else if (names_->pooled()) {
+    // PgBouncer ends a connection that prepares a name once more, even one that could not be.
+    prepared_[query.name].clear();
+    worn_ = worn_ || IsWorthRetrying(sqlstate_);
+  }
+  return status;
 }
 
 absl::StatusOr<QueryResult> QueryConnection::RunText(const std::string& sql, Deadline deadline) {
@@ -185,7 +201,7 @@ void QueryConnection::Rollback(Deadline deadline) {
 }
 
 bool QueryConnection::usable() const {
-  if (broken_) return false;
+  if (broken_ || worn_) return false;
   // Nothing is expected while idle: bytes to read are the server's farewell, or the end.
   pollfd socket{connection_.sock(), POLLIN, 0};
   return socket.fd >= 0 && ::poll(&socket, 1, 0) == 0;

@@ -74,7 +74,7 @@ class QueryConnection {
   void Rollback(Deadline deadline);
   absl::StatusOr<QueryResult> RunText(const std::string& sql, Deadline deadline);
 
-  // False once the connection is lost, or closed by the server while idle.
+  // False once the connection is lost, closed by the server while idle, or not to be used again.
   bool usable() const;
   // Of the last error; empty when the server gave none.
   const std::string& sqlstate() const { return sqlstate_; }
@@ -84,7 +84,8 @@ class QueryConnection {
  private:
   QueryConnection(const ConnectionSettings& settings, CallTimer& timer);
 
-  void Prepare(const Query& query);
+  // Afterwards `prepared_` has the query, unless it may be tried again.
+  absl::Status Prepare(const Query& query, Deadline deadline);
   template <typename Call>
   absl::StatusOr<QueryResult> Guarded(Deadline deadline, const Call& call);
   absl::Status Failed(std::string_view sqlstate, std::string_view said);
@@ -100,6 +101,7 @@ class QueryConnection {
   std::string sqlstate_;
   bool broken_ = false;
   bool spoilt_ = false;
+  bool worn_ = false;  // A name of it can't be had any more, and can be on another connection.
 };
 
 }  // namespace memoryd

@@ -20,6 +20,8 @@ inline constexpr std::string_view kSqlStateLockTimeout = "55P03";
 // A prepared statement of that name is not there, or is there already.
 inline constexpr std::string_view kSqlStateNoSuchStatement = "26000";
 inline constexpr std::string_view kSqlStateStatementExists = "42P05";
+// Among others: a prepared statement's columns have got other types, by a migration.
+inline constexpr std::string_view kSqlStateNotSupported = "0A000";
 
 // The status for an error code; an empty one stands for a connection that failed. The message is
 // a fixed sentence: the server's own text, `said`, holds SQL, host names and rows. See
