@@ -190,8 +190,8 @@ constexpr std::array kSettings = {
                                                             : Pooling::kNone;
               return {};
             },
-            "Such as PgBouncer. true: statements are prepared until the pooler loses one. unnamed: "
-            "none is prepared. [Behind a pooler](STORES.md#behind-a-pooler)."},
+            "PgBouncer is such a pooler. With true statements are prepared until the pooler loses "
+            "one. With unnamed none is prepared. [Behind a pooler](STORES.md#behind-a-pooler)."},
     Setting{"max_pending_calls", "The most calls that wait for the store. More are refused.",
             [] { return std::string("4096"); },
             [](Config& c, const std::string& v) {
