@@ -226,18 +226,22 @@ def replace_results(page, script, lines):
     """Puts `lines` between the page's markers of this script, and refreshes the page's head."""
     page.write_text(_replaced(page.read_text(), script, lines))
     refresh_head(page)
+    refresh_scale(page)
 
 
 def refresh_head(page):
-    """Makes the main figures, where the page has them, those of its tables, and with them the model
-    of the page about scale beside it."""
+    """Makes the main figures, where the page has them, those of its tables."""
     text = page.read_text()
     if _BEGIN.format(script=_HEAD) in text:
         page.write_text(_replaced(text, _HEAD, summary.lines(text)))
         (page.parent / summary.PICTURE).write_text(summary.picture(text))
+
+
+def refresh_scale(page):
+    """Makes the model of the page about scale beside it that of the page's tables."""
     scaled = page.with_name(scale.PAGE.name)
     if scaled.exists():
-        scaled.write_text(_replaced(scaled.read_text(), _SCALE, scale.lines(text)))
+        scaled.write_text(_replaced(scaled.read_text(), _SCALE, scale.lines(page.read_text())))
 
 
 def _replaced(text, script, lines):

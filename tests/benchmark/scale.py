@@ -30,8 +30,6 @@ _SERVER, _POSTGRESQL = "server", "PostgreSQL"
 # PostgreSQL's processor time of a turn whose Get comes to another server than its Put, over that of
 # one on the same server, with so many active messages.
 _ELSEWHERE = {20: 2.6, 800: 10.4}
-# The same of a Put, at 128 in flight, without prepared statements over with them.
-_UNNAMED = 1.5
 # Bytes that a Put adds to PostgreSQL's log, and to its tables and indexes.
 _LOGGED, _STORED = 695, 283
 
@@ -108,7 +106,6 @@ def steps(known: Costs, cores: int, busy: float, servers: int, committers: int) 
 
     server = known.turn(_SERVER)
     store = known.turn(_POSTGRESQL)
-    unnamed = known.put[_POSTGRESQL] * _UNNAMED + known.get[_POSTGRESQL]
 
     def shared(what: str, microseconds: float) -> Step:
         return Step(what, [processors("the servers", servers, server),
@@ -127,8 +124,6 @@ def steps(known: Costs, cores: int, busy: float, servers: int, committers: int) 
         shared(f"{servers} servers, each session on one of them", store),
         *(shared(f"{servers} servers, sessions on any, {messages} active messages", store * factor)
           for messages, factor in _ELSEWHERE.items()),
-        shared(f"{servers} servers behind a pooler that keeps statements", store),
-        shared("… that loses them", unnamed),
         Step(f"{servers} deployments of one server each, tenants spread", [
             processors("the servers", servers, server),
             processors(_POSTGRESQL, servers, store), writers(servers, committers)]),
@@ -225,7 +220,7 @@ def main() -> None:
     if options.write:
         import report  # Which imports this module.
 
-        report.refresh_head(FIGURES)
+        report.refresh_scale(FIGURES)
     else:
         print("\n".join(lines(FIGURES.read_text(encoding="utf-8"), options.cores, options.busy,
                               options.servers, options.committers)))
