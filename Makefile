@@ -242,7 +242,8 @@ faults: environment
 
 ## Kill, stop and cut off servers and PostgreSQL under random clients. SECONDS=60 SEED=1 STORE=sqlite
 # More by ARGS: '--clock-skew 3600'; --standby, PostgreSQL with a synchronous standby, and failovers;
-# --pgbouncer, behind PgBouncer; --patroni, failovers by Patroni, each of which takes half a minute.
+# --pgbouncer, behind PgBouncer, or behind its stand-in: '--pgbouncer keeps', or loses; --patroni,
+# failovers by Patroni, each of which takes half a minute.
 # SECONDS is not taken from the environment, where a shell may count its own seconds.
 SECONDS := 60
 SEED ?= 1
@@ -261,7 +262,8 @@ torture-proof: environment
 outages: environment
 	@$(python) tests/torture/outages.py $(ARGS)
 
-## Run the end-to-end tests with PgBouncer in transaction mode before PostgreSQL
+## Run the end-to-end tests with PgBouncer in transaction mode before PostgreSQL. ARGS='-n 3'
+# ARGS='--pooler=keeps -n 3' has the stand-in for a PgBouncer that keeps prepared statements.
 test-pgbouncer: environment
 	@tools/install_packages.sh torture
 	@$(with_postgres) $(python) tests/e2e/through_pgbouncer.py -q tests/e2e $(or $(ARGS),-n 3)

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """The end-to-end tests with PgBouncer in transaction mode before PostgreSQL.
 
-usage: through_pgbouncer.py [ARGUMENT...]     arguments of pytest; run it by tools/with_postgres.sh
+usage: through_pgbouncer.py [--pooler=installed|keeps|forgets|loses] [ARGUMENT...]
 
+The arguments are pytest's; run it by tools/with_postgres.sh. `keeps` is the stand-in for a PgBouncer
+from 1.21 on, which keeps named statements; named_pooler.py tells of the other two.
 Servers that tests give a PostgreSQL of their own talk to that directly, in the same mode.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import pathlib
 import subprocess
@@ -15,7 +18,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from support.pgbouncer import PORT_VARIABLE, PgBouncer
+from support.pgbouncer import INSTALLED, POOLERS, PORT_VARIABLE, PgBouncer
 from support.postgres import run_sql, server_url
 
 # They set `coherence: exclusive`, which wants a direct connection and refuses a pooler.
@@ -24,9 +27,12 @@ EXCLUSIVE = ("tests/e2e/test_lifecycle.py::test_an_exclusive_server_keeps_others
 
 
 def main() -> int:
-    with PgBouncer(int(run_sql(server_url(), "SHOW port"))) as pooler:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pooler", choices=POOLERS, default=INSTALLED)
+    options, arguments = parser.parse_known_args()
+    with PgBouncer(int(run_sql(server_url(), "SHOW port")), options.pooler) as pooler:
         command = [sys.executable, "-m", "pytest",
-                   *(f"--deselect={test}" for test in EXCLUSIVE), *sys.argv[1:]]
+                   *(f"--deselect={test}" for test in EXCLUSIVE), *arguments]
         environment = {**os.environ, PORT_VARIABLE: str(pooler.port)}
         return subprocess.run(command, env=environment, check=False).returncode
 

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode before a PostgreSQL server."""
+"""PgBouncer in transaction mode, or its stand-in, before a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 
+from support.named_pooler import MODES
+from support.paths import REPOSITORY
 from support.postgres import free_port
 from support.waiting import wait_for
 
 # Set for tests whose databases are to be reached through a PgBouncer: its port.
 PORT_VARIABLE = "MEMORYD_TEST_PGBOUNCER"
+# What may stand before the server: the one that is installed, or named_pooler.py.
+INSTALLED = "installed"
+POOLERS = (INSTALLED, *MODES)
 
 _SETTINGS = """\
 [databases]
@@ -34,7 +40,8 @@ ignore_startup_parameters = extra_float_digits
 class PgBouncer:
     """Runs from construction until the context is left, on a port of its own."""
 
-    def __init__(self, server_port: int) -> None:
+    def __init__(self, server_port: int, kind: str = INSTALLED) -> None:
+        self._server_port, self._kind = server_port, kind
         self._folder = pathlib.Path(tempfile.mkdtemp(prefix="memoryd-pgbouncer-"))
         self._folder.chmod(0o755)
         self.port = free_port()
@@ -43,16 +50,22 @@ class PgBouncer:
         self.start()
 
     def start(self) -> None:
+        command = self._installed() if self._kind == INSTALLED else [
+            sys.executable, str(REPOSITORY / "tests" / "support" / "named_pooler.py"),
+            str(self._server_port), str(self.port), self._kind]
+        with (self._folder / "log").open("a") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=log)
+        wait_for(self._answers)
+
+    def _installed(self) -> list[str]:
         program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
         if program is None:
             raise RuntimeError("PgBouncer is not installed")
         command = [program, "--quiet", str(self._settings)]
         if os.geteuid() == 0:  # It refuses root.
             command[1:1] = ["--user=postgres"]
-        with (self._folder / "log").open("a") as log:
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log,
-                                             stderr=log)
-        wait_for(self._answers)
+        return command
 
     def _answers(self) -> bool:
         if self._process.poll() is not None:

@@ -76,7 +76,7 @@ def _alone(stack: contextlib.ExitStack, options: argparse.Namespace) -> Database
     cluster = stack.enter_context(Cluster(*options.postgres_setting))
     kind, port, arguments, faults = "postgresql", cluster.port, [], {}
     if options.pgbouncer:
-        pooler = stack.enter_context(PgBouncer(cluster.port))
+        pooler = stack.enter_context(PgBouncer(cluster.port, options.pgbouncer))
 
         def kill_pooler(_: Fault) -> bool:
             pooler.kill()

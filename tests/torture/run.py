@@ -5,16 +5,16 @@ usage: run.py [--seconds N] [--seed N] [--store sqlite|postgresql] [--replicas N
               [--sessions N] [--clients N] [--processes N] [--server-environment NAME=VALUE]...
               [--postgres-setting NAME=VALUE]... [--session-setting NAME=VALUE]...
               [--failpoints [PASSES]] [--calm TIMES]
-              [--failover | --standby [N] | --pgbouncer | --patroni] [--only KIND,...]
+              [--failover | --standby [N] | --pgbouncer [KIND] | --patroni] [--only KIND,...]
               [--clock-skew SECONDS] [--history FOLDER]
 
 PostgreSQL is one of the run's own, and has two servers by default, which reach it over links that
 fall silent and lose the answers of commits (support/postgres_proxy.py). `--standby` gives it a
 synchronous standby, or N, and has failovers; `--failover` too, by which commits are lost that waited
-for it; `--pgbouncer` puts PgBouncer in transaction mode before it; `--patroni` leaves the failovers
-to Patroni. SQLite has one server, on a disk that loses power and with it what was not synced. `--only`
-plans faults of some kinds alone (nemesis.py), `--calm` leaves so many times as long between them: more
-is written then.
+for it; `--pgbouncer` puts PgBouncer in transaction mode before it, or its stand-in that `keeps` or
+`loses` named statements (support/named_pooler.py); `--patroni` leaves the failovers to Patroni. SQLite
+has one server, on a disk that loses power and with it what was not synced. `--only` plans faults of
+some kinds alone (nemesis.py), `--calm` leaves so many times as long between them: more is written then.
 
 At the end all is healed, every session is read by a server that has nothing cached, and the history
 is held against what memoryd promises (checker.py), blocks against the messages that they were fed.
@@ -59,6 +59,7 @@ from support.blocks import block, every_turn, section
 from support.calls import job_wire, memory
 from support.job_load import ARGUMENTS, Findings
 from support.metrics import scrape
+from support.pgbouncer import INSTALLED, POOLERS
 from support.postgres import run_sql
 from support.server import Server
 from support.sqlite_check import sqlite_damage
@@ -478,7 +479,7 @@ def main() -> int:
     parser.add_argument("--calm", type=float, default=1, metavar="TIMES")
     parser.add_argument("--clock-skew", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--standby", type=int, nargs="?", const=1, default=0, metavar="N")
-    parser.add_argument("--pgbouncer", action="store_true")
+    parser.add_argument("--pgbouncer", choices=POOLERS, nargs="?", const=INSTALLED)
     parser.add_argument("--patroni", action="store_true")
     parser.add_argument("--history", type=pathlib.Path)
     options = parser.parse_args()
@@ -486,7 +487,8 @@ def main() -> int:
         options.replicas = 2 if options.store == "postgresql" else 1
     if options.store == "sqlite" and options.replicas != 1:
         parser.error("SQLite has one server")
-    kinds = options.failover + bool(options.standby) + options.pgbouncer + options.patroni
+    kinds = (options.failover + bool(options.standby) + bool(options.pgbouncer)
+             + options.patroni)
     if kinds > (options.store == "postgresql"):
         parser.error("one of --failover, --standby, --pgbouncer and --patroni, and on PostgreSQL")
     # A worker says whenever its server is gone.
