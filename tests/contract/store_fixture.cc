@@ -27,6 +27,7 @@ constexpr std::int64_t kMany = std::numeric_limits<std::int32_t>::max();
 std::vector<StoreCase> AllStores() {
   std::vector<StoreCase> cases = DurableStores();
   cases.push_back({"sqlite_memory", "sqlite", true});
+  cases.push_back({"postgresql_pooled", "postgresql", false, Pooling::kNamed});
   return cases;
 }
 
@@ -60,6 +61,7 @@ void StoreTest::Open() {
     options.coherence = kind.default_coherence;
     // A loaded machine must not make a call fail.
     options.timeout_ms = 60'000;
+    options.transaction_pooling = GetParam().pooling;
     auto store = kind.open(options);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);

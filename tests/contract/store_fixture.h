@@ -22,9 +22,10 @@ struct StoreCase {
   std::string name;
   std::string scheme;
   bool in_memory = false;
+  Pooling pooling = Pooling::kNone;
 };
 
-// Every registered kind, and SQLite in memory.
+// Every registered kind, SQLite in memory, and PostgreSQL as behind a pooler.
 std::vector<StoreCase> AllStores();
 // Those whose data outlives the store.
 std::vector<StoreCase> DurableStores();

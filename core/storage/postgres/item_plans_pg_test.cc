@@ -10,6 +10,7 @@
 
 #include "core/items/namespace_path.h"
 #include "core/storage/item_batch.h"
+#include "core/storage/postgres/batch_statement.h"
 #include "core/storage/postgres/item_queries.h"
 #include "core/storage/postgres/item_statement.h"
 #include "core/storage/postgres/pg_test_support.h"
@@ -95,6 +96,14 @@ TEST_F(ItemPlansTest, DeletionsOfALargeNamespaceFindTheirKeys) {
   ExpectFewPages(ItemStatement(batches, 5, 7).Sql(),
                  "5, 7, 1, 't1', '\\xc4ca4238a0b923820dcc509a6f75849b', 2, 0, "
                  "1048577, 'k00005', -1, 1048578, 'k15000', -1",
+                 100);
+  // As behind a pooler, with what is set for its role.
+  for (const char* const way : {"seqscan", "hashjoin", "mergejoin"}) {
+    database_.Run(fmt::format("SET enable_{} = off", way));
+  }
+  ExpectFewPages(ItemStatement(batches, 5, 7, Texts::kBounded).Sql(),
+                 "5, 7, '{1}', '{t1}', ARRAY['\\xc4ca4238a0b923820dcc509a6f75849b'::bytea], '{2}', "
+                 "'{0}', '{1048577,1048578}', '{k00005,k15000}', '{-1,-1}'",
                  100);
 }
 

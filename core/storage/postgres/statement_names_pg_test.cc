@@ -28,9 +28,11 @@
 namespace memoryd {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr Query kSessions{"test_sessions",
@@ -184,6 +186,32 @@ TEST_F(StatementNamesPgTest, BehindAPoolerArraysWriteWhatListsDo) {
             .size(),
         parts & 1 ? 2 : 0);
   }
+}
+
+// With what is set for a pooler's role.
+TEST_F(StatementNamesPgTest, BehindAPoolerRowsOfArraysAreReachedByTheirKeys) {
+  SessionChange change = CreateChange("s", 9);
+  change.erase = {{1, 2}};
+  change.cancel_jobs_of = 7;
+  const SessionChange* const changes[] = {&change};
+  const BatchStatement statement(changes, Texts::kBounded);
+  std::string types, arguments;
+  for (const unsigned type : statement.types()) {
+    const std::string comma = types.empty() ? "" : ", ";
+    types += comma + database_.Run(fmt::format("SELECT {}::regtype", type))[0][0].c_str();
+    arguments += comma + "NULL";
+  }
+  database_.Run("SET plan_cache_mode = force_generic_plan");
+  for (const char* const way : {"bitmapscan", "seqscan", "hashjoin", "mergejoin"}) {
+    database_.Run(fmt::format("SET enable_{} = off", way));
+  }
+  database_.Run(fmt::format("PREPARE asked ({}) AS {}", types, statement.Sql()));
+  std::string plan;
+  for (const auto row : database_.Run(fmt::format("EXPLAIN EXECUTE asked ({})", arguments))) {
+    plan += row[0].c_str() + std::string("\n");
+  }
+  EXPECT_THAT(plan, AllOf(HasSubstr("Delete on memoryd_messages"), HasSubstr("Index Cond:"),
+                          Not(HasSubstr("Seq Scan")), Not(HasSubstr("Bitmap"))));
 }
 
 TEST_F(StatementNamesPgTest, BehindAPoolerItemsAreOfFewTextsToo) {
