@@ -287,6 +287,8 @@ struct StoreInfo {
   std::string_view kind;  // The scheme of its URL.
   std::int64_t schema_version = 0;
   Durability durability = Durability::kNone;
+  // What PostgreSQL has planned anew for this server, since it had no name.
+  std::int64_t unnamed_statements = 0;
 };
 
 // Where sessions are kept.

@@ -385,6 +385,9 @@ class Metrics final : public prometheus::Collectable {
     Family(families, "memoryd_store_schema_version", MetricType::Gauge,
            "The version of the schema.")
         .Add(static_cast<double>(info.schema_version));
+    Family(families, "memoryd_store_unnamed_statements_total", MetricType::Counter,
+           "Statements that PostgreSQL planned anew, since they had no name.")
+        .Add(static_cast<double>(info.unnamed_statements));
   }
 
   void AddModelUsage(MetricFamilies& families) const {

@@ -101,6 +101,7 @@ BatchReply BatchConnection::Execute(const ShapedStatement& statement, Deadline d
       return reply;
     }
   }
+  names_->CountUnnamed();
   return Send(statement, "", deadline);
 }
 

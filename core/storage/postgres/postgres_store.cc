@@ -482,7 +482,8 @@ absl::StatusOr<StoreInfo> PostgresStore::Describe() {
   MEMORYD_ASSIGN_OR_RETURN(const QueryResult result, reads_.Run(kDescribe, {}));
   if (result.size() != 1) return absl::InternalError("the store did not describe itself");
   return StoreInfo{"postgresql", result.Int(0, 0),
-                   DurabilityOf(result.Text(0, 1), result.Text(0, 2), result.Text(0, 3))};
+                   DurabilityOf(result.Text(0, 1), result.Text(0, 2), result.Text(0, 3)),
+                   settings_.names->unnamed()};
 }
 
 absl::Status PostgresStore::Connect() {

@@ -538,6 +538,7 @@ TEST(PostgresStoreTest, WorksWithoutSessionState) {
     change = NextChange(change, 1);
     EXPECT_THAT(Bodies(*store, change.key), SizeIs(i + 1));
   }
+  EXPECT_GT(store->Describe()->unnamed_statements, 4);
   options.coherence = Coherence::kExclusive;
   EXPECT_TRUE(absl::IsFailedPrecondition(OpenPostgresStore(options).status()));
 }

@@ -162,6 +162,7 @@ absl::StatusOr<QueryResult> QueryConnection::Run(const Query& query,
       }
     }
   }
+  names_->CountUnnamed();
   return Guarded(deadline, [&](pqxx::transaction_base& transaction) {
     return pqxx_compat::ExecParams(transaction, query.sql, parameters);
   });

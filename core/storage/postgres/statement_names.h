@@ -3,6 +3,7 @@
 #define MEMORYD_CORE_STORAGE_POSTGRES_STATEMENT_NAMES_H_
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
@@ -30,6 +31,10 @@ class StatementNames {
   // Whether connections share their server's, and with it what others have prepared there.
   bool pooled() const { return pooled_; }
 
+  void CountUnnamed() { unnamed_.fetch_add(1, std::memory_order_relaxed); }
+  // How many statements were run without a name.
+  std::int64_t unnamed() const { return unnamed_.load(std::memory_order_relaxed); }
+
   // Takes the server's error for a statement with a name. True if it says that whoever stands
   // between has lost the name, or has it twice. Then the statement was not run, and the same
   // without a name may be; no more names are used from now on, and the log says so.
@@ -38,6 +43,7 @@ class StatementNames {
  private:
   const bool pooled_;
   std::atomic<bool> used_;
+  std::atomic<std::int64_t> unnamed_{0};
   const std::function<void(const std::string& line)> warn_;
 };
 

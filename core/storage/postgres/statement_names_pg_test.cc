@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <iterator>
 #include <memory>
 #include <set>
@@ -130,6 +131,17 @@ TEST_F(StatementNamesPgTest, ABatchWhoseNameIsLostIsDoneWithoutOne) {
   EXPECT_EQ(Prepared(), 0);
   EXPECT_EQ(Stored(), 9U);
   EXPECT_THAT(lines_, SizeIs(1));
+}
+
+TEST_F(StatementNamesPgTest, WhatHasNoNameIsCounted) {
+  for (int i = 0; i < 4; ++i) ASSERT_EQ(Put(), BatchReply::Kind::kDone);
+  // Shapes that came for the first time.
+  const std::int64_t before = settings_.names->unnamed();
+  ASSERT_EQ(Put(), BatchReply::Kind::kDone);
+  EXPECT_EQ(settings_.names->unnamed(), before);
+  Run("DEALLOCATE ALL");
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(Put(), BatchReply::Kind::kDone);
+  EXPECT_EQ(settings_.names->unnamed(), before + 2);
 }
 
 TEST_F(StatementNamesPgTest, ABatchWhoseNameIsTakenIsDoneWithoutOne) {
