@@ -219,9 +219,18 @@ bool MemoryBudget::AdmitWhenShort(Account& account, MemoryUse use, std::int64_t 
   const std::int64_t holders = this->holders() + (of_tenant == 0 ? 1 : 0);
   if (of_tenant + bytes <= limit_ / std::max<std::int64_t>(1, holders)) {
     if (in_all > limit_ / 4 * 5) return false;
-  } else {
-    if (in_all > limit_) return false;
-    if (fixed_.load(kRelaxed) + bytes > limit_ / 4 * 3 && IsLargestHolder(account)) return false;
+  } else if (const bool much_is_fixed = fixed_.load(kRelaxed) + bytes > limit_ / 4 * 3;
+             in_all > limit_ || much_is_fixed) {
+    const std::int64_t of_others = MostOfAnother(account);
+    if (of_tenant + bytes > of_others) {
+      if (in_all > limit_) return false;
+      if (much_is_fixed && of_tenant >= of_others) return false;
+    } else {
+      // Beyond the limit there is less for it the nearer it comes to the largest holder.
+      const double part = static_cast<double>(of_tenant + bytes) / static_cast<double>(of_others);
+      const auto beyond = static_cast<std::int64_t>(static_cast<double>(limit_ / 4) * (1 - part));
+      if (in_all > limit_ + beyond) return false;
+    }
   }
   Add(account, use, bytes);
   return true;
@@ -236,12 +245,12 @@ absl::Status MemoryBudget::Refuse(Account& account, MemoryUse use) {
                {{std::string(kRetryAfterMs), fmt::format("{}", kRetryMs)}});
 }
 
-bool MemoryBudget::IsLargestHolder(const Account& account) {
-  const std::int64_t bytes = account.all.load(kRelaxed);
-  const std::vector<AccountPtr> accounts = Accounts();
-  return std::all_of(accounts.begin(), accounts.end(), [bytes](const AccountPtr& other) {
-    return other->all.load(kRelaxed) <= bytes;
-  });
+std::int64_t MemoryBudget::MostOfAnother(const Account& account) {
+  std::int64_t most = 0;
+  for (const AccountPtr& other : Accounts()) {
+    if (other.get() != &account) most = std::max(most, other->all.load(kRelaxed));
+  }
+  return most;
 }
 
 void MemoryBudget::EvictFor(Account& account, MemoryUse use, std::int64_t bytes) {

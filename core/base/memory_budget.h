@@ -43,7 +43,8 @@ using MemoryByUse = std::array<std::int64_t, kMemoryUses.size()>;
 // A share is the limit divided by the number of tenants that hold something. When memory is short,
 // caches are evicted first, those of the largest holder before others. If that is not enough:
 //   - the largest holder is refused above 3/4 of the limit, if it is above its share;
-//   - every tenant above its share is refused above the limit;
+//   - a tenant above its share is refused above the limit and a part of a quarter more: none for
+//     the largest holder, and more the less the tenant would hold beside that one;
 //   - a tenant below its share is refused only above 5/4 of the limit.
 // One tenant never has more than half of the limit for uses that can't be evicted, and never fills
 // more than 9/10 with caches.
@@ -180,7 +181,8 @@ class MemoryBudget {
   bool AdmitWhenShort(Account& account, MemoryUse use, std::int64_t bytes)
       MEMORYD_EXCLUDES(eviction_mutex_);
   absl::Status Refuse(Account& account, MemoryUse use);
-  bool IsLargestHolder(const Account& account);
+  // What the largest of the other tenants holds.
+  std::int64_t MostOfAnother(const Account& account);
   // Evicts about `bytes`, those of the largest holders first.
   void EvictLargest(std::int64_t bytes) MEMORYD_REQUIRES(eviction_mutex_);
   // Returns how many bytes were released.

@@ -176,6 +176,24 @@ TEST_F(MemoryBudgetTest, TheLargestHolderIsRefusedFirstAndOneBelowItsShareLast) 
   EXPECT_EQ(budget_.held(), 0);
 }
 
+TEST_F(MemoryBudgetTest, OneAboveItsShareIsRefusedTheLaterTheLessItHolds) {
+  Cache sessions(budget_, kSessions);
+  sessions.KeepInUse();
+  sessions.Add("largest", 100, 48);
+  for (const char* const name : {"a", "b", "c", "d", "e", "f"}) {
+    EXPECT_TRUE(Takes(name, kRequests, 10));
+  }
+  // Above the eighth part of the limit.
+  EXPECT_TRUE(Takes("middle", kRequests, 1200));
+  // With a third of what the largest has, two thirds of the quarter are left to it.
+  EXPECT_TRUE(Takes("middle", kRequests, 400));
+  EXPECT_GT(budget_.held(), budget_.limit());
+  EXPECT_FALSE(Takes("largest", kRequests, 10));
+  // With half of it, half of the quarter.
+  EXPECT_FALSE(Takes("middle", kRequests, 800));
+  EXPECT_TRUE(Takes("a", kRequests, 500));
+}
+
 TEST_F(MemoryBudgetTest, WhatATenantHoldsNeverHurtsOneThatHoldsLittle) {
   Cache sessions(budget_, kSessions);
   sessions.KeepInUse();
