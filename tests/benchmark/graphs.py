@@ -7,6 +7,7 @@
 How it measures is said in beside.py. Each caller has a namespace or a thread of its own.
 
   put      store: an item under a new key
+  empty    their put beside a call over grpc.aio that does nothing and waits for no store
   get      store: one of 100 items
   search   store: the 10 newest of a namespace of 100 items
   save     checkpointer: aput of a checkpoint whose messages have changed
@@ -158,6 +159,25 @@ def connection(target: str, stack: contextlib.AsyncExitStack) -> Any:
     return made
 
 
+class EmptyCall:
+    """Has a store's `aput`, which asks the server's health, and stores nothing."""
+
+    def __init__(self, channel: Any) -> None:
+        self._check = channel.unary_unary("/grpc.health.v1.Health/Check")
+
+    async def aput(self, *_: object) -> None:
+        await self._check(b"")
+
+
+def empty_call(target: str) -> beside.Open:
+    async def open_one(stack: contextlib.AsyncExitStack) -> Any:
+        import grpc.aio
+
+        return EmptyCall(await stack.enter_async_context(grpc.aio.insecure_channel(target)))
+
+    return open_one
+
+
 def our_saver(target: str) -> beside.Open:
     async def open_one(stack: contextlib.AsyncExitStack) -> Any:
         from memoryd.langgraph import MemorydSaver
@@ -178,6 +198,7 @@ def our_store(target: str) -> beside.Open:
 
 LEGS = {
     "put": beside.Leg(their_store, our_store, puts),
+    "empty": beside.Leg(their_store, empty_call, puts),
     "get": beside.Leg(their_store, our_store, gets),
     "search": beside.Leg(their_store, our_store, searches),
     "save": beside.Leg(their_saver, our_saver, of_thread("save")),
