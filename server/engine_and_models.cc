@@ -16,6 +16,7 @@
 #include "core/base/wall_clock.h"
 #include "core/engine/engine.h"
 #include "core/llm/configured_models.h"
+#include "core/storage/stores.h"
 #include "core/workers/worker_registry.h"
 #include "server/config.h"
 #include "server/live_settings.h"
@@ -54,6 +55,7 @@ EngineOptions EngineOptionsOf(const Config& config) {
   EngineOptions options;
   options.coherence = config.coherence;
   options.committers = config.committers;
+  options.large_writes_apart = FindStoreKind(config.store)->commits_at_once;
   options.readers = config.readers;
   options.max_pending_calls = config.max_pending_calls;
   options.cache_bytes = static_cast<std::size_t>(config.cache_mib) << 20;

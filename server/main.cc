@@ -78,7 +78,7 @@ absl::Status CheckDescriptorLimit(const memoryd::Config& config) {
   rlimit limit{};
   const rlim_t needed =
       kOwnDescriptors +
-      kDescriptorsOfAConnection * static_cast<rlim_t>(config.committers + config.readers);
+      kDescriptorsOfAConnection * static_cast<rlim_t>(config.committers + 1 + config.readers);
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) {
     return absl::OkStatus();
   }

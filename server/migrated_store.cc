@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<Store>> OpenMigratedStore(const Config& config, c
   StoreOptions options;
   options.url = config.store;
   options.coherence = config.coherence;
-  options.writers = config.committers;
+  // One more for large writes, see EngineOptions.
+  options.writers = config.committers + (FindStoreKind(config.store)->commits_at_once ? 1 : 0);
   options.readers = config.readers;
   options.timeout_ms = config.store_timeout_ms;
   options.transaction_pooling = config.transaction_pooling;

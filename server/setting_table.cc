@@ -166,8 +166,8 @@ constexpr std::array kSettings = {
     Setting{"committers", "Threads that commit, and as many connections to the store.",
             [] { return std::string("1"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 16, c.committers); },
-            "Two make smaller batches, and so more work of the store. On SQLite more than one only "
-            "get in each other's way."},
+            "Two make smaller batches, and so more work of the store. On PostgreSQL large writes have "
+            "one more. On SQLite more than one only get in each other's way."},
     Setting{"readers", "Threads, and connections to the store, that load sessions and read pages.",
             [] { return std::string("4"); },
             [](Config& c, const std::string& v) { return ParseInt(v, 1, 64, c.readers); }},

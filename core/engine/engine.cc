@@ -132,6 +132,7 @@ WritePath::Options Engine::WriteOptions() {
   writes.quotas = quotas_.get();
   writes.defaults_of = &options_.defaults_of;
   writes.committers = options_.committers;
+  writes.large_writes_apart = options_.large_writes_apart;
   writes.max_active_bytes = options_.max_active_bytes;
   writes.clock = options_.clock;
   writes.random = options_.random;

@@ -60,6 +60,9 @@ struct EngineOptions {
   Coherence coherence = Coherence::kShared;
   // Threads that commit, 1 to 16; each owns a share of the sessions.
   int committers = 2;
+  // One more commits large writes, so that small ones do not wait behind them. For stores on which
+  // a commit does not wait for another.
+  bool large_writes_apart = false;
   // Threads for cold loads and pages, 1 to 64.
   int readers = 4;
   // Threads for Query and UpdateContext, 1 to 64. Apart from the readers, since the first search of

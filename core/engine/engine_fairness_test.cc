@@ -206,6 +206,83 @@ TEST_F(EngineFairnessTest, WritesThatWaitShutNoOtherTenantOut) {
   EXPECT_EQ(engine_->stats().refused_bytes, 1U);
 }
 
+class LargeWritesTest : public EngineFairnessTest {
+ protected:
+  void SetUp() override {
+    EngineFairnessTest::SetUp();
+    EngineOptions options = Options();
+    options.large_writes_apart = true;
+    Start(options);
+    EXPECT_TRUE(Get(*engine_, kLarge).ok());
+    EXPECT_TRUE(Get(*engine_, kSmall).ok());
+    store_->StallCommits();
+  }
+
+  // So many messages that a store takes long.
+  void StartLargePut(const std::string& name) {
+    engine_->Submit(
+        NewPut(kLarge, std::vector<Line>(100, {"user", "of many"})),
+        [this, name](const absl::StatusOr<WriteReply>& reply) { Note(name, reply.status()); });
+  }
+};
+
+TEST_F(LargeWritesTest, OthersDoNotWaitBehindOne) {
+  StartLargePut("many");
+  store_->AwaitStalled(1);
+  StartPut("bytes", {"other", "session"}, std::size_t{256} << 10);
+  StartPut("small", kSmall, 100);
+  // With the first of the large ones; the second waits behind it.
+  store_->AwaitStalled(2);
+  EXPECT_EQ(store_->batches().back().messages, 1U);
+  StartPut("same session", kSmall, 100);
+  store_->ReleaseCommits();
+  EXPECT_THAT(Ended(), UnorderedElementsAre("many", "bytes", "small", "same session"));
+  EXPECT_THAT(Codes(), Each(absl::StatusCode::kOk));
+}
+
+TEST_F(LargeWritesTest, WritesOfItsSessionWaitBehindIt) {
+  StartLargePut("many");
+  store_->AwaitStalled(1);
+  StartPut("behind it", kLarge, 1);
+  StartPut("small", kSmall, 100);
+  store_->AwaitStalled(2);
+  store_->ReleaseCommits();
+  EXPECT_THAT(Ended(), UnorderedElementsAre("many", "behind it", "small"));
+  EXPECT_THAT(Codes(), Each(absl::StatusCode::kOk));
+  const std::vector<std::string> bodies = AllBodies(kLarge);
+  ASSERT_EQ(bodies.size(), 102U);
+  EXPECT_THAT(bodies.back(), testing::HasSubstr("x"));
+  EXPECT_EQ(store_->batches().at(store_->batches().size() - 3).messages, 100U);
+}
+
+TEST_F(LargeWritesTest, ASessionIsFreeToGoElsewhereOnceItsWriteIsAnswered) {
+  store_->ReleaseCommits();
+  MustDo(NewPut(kLarge, {{"user", "small"}}));
+  store_->StallCommits();
+  StartLargePut("many");
+  store_->AwaitStalled(1);
+  StartPut("small", kSmall, 100);
+  store_->AwaitStalled(2);
+  store_->ReleaseCommits();
+  EXPECT_THAT(Ended(), UnorderedElementsAre("many", "small"));
+  EXPECT_THAT(Codes(), Each(absl::StatusCode::kOk));
+}
+
+TEST_F(LargeWritesTest, OneThatComesBehindASmallOneOfItsSessionWaitsForIt) {
+  StartPut("small", kLarge, 1);
+  store_->AwaitStalled(1);
+  StartLargePut("many");
+  StartPut("other", kSmall, 100);
+  const int loads = store_->loads();
+  store_->ReleaseCommits();
+  EXPECT_THAT(Ended(), UnorderedElementsAre("small", "many", "other"));
+  EXPECT_EQ(store_->loads(), loads) << "two committers wrote to the session";
+  EXPECT_THAT(Codes(), Each(absl::StatusCode::kOk));
+  const std::vector<std::string> bodies = AllBodies(kLarge);
+  ASSERT_EQ(bodies.size(), 102U);
+  EXPECT_THAT(bodies.at(1), testing::HasSubstr("x"));
+}
+
 TEST_F(EngineFairnessTest, APageAsksForItsMemoryBeforeItIsRead) {
   MemoryBudget budget(4'000'000);
   EngineOptions options = Options();

@@ -62,6 +62,10 @@ struct CachedSession {
   bool committing MEMORYD_GUARDED_BY(mutex) = false;
   // To be called when it no longer is, with no lock held.
   std::vector<std::function<void()>> after_commit MEMORYD_GUARDED_BY(mutex);
+  // Writes that are with a committer, and which one: as long as there are any, the next goes there
+  // too, so that a session has one owner at a time.
+  std::size_t writes MEMORYD_GUARDED_BY(mutex) = 0;
+  std::size_t committer MEMORYD_GUARDED_BY(mutex) = 0;
   // Commits lost in a row to other servers; only the owning committer touches it.
   int lost_in_a_row = 0;
   // Owned by the cache's shard.

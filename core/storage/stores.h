@@ -34,7 +34,7 @@ struct StoreOptions {
   // several hosts allowed), or one of SQLAlchemy's spellings of these.
   std::string url;
   Coherence coherence = Coherence::kShared;
-  // Commits that may run at the same time, 1 to 16.
+  // Commits that may run at the same time, 1 to 17.
   int writers = 2;
   // Reads that may run at the same time, 1 to 64.
   int readers = 4;
@@ -63,6 +63,8 @@ struct StoreKind {
   absl::StatusOr<StoreUrl> (*parse)(std::string_view url);
   absl::StatusOr<std::unique_ptr<Store>> (*open)(const StoreOptions& options);
   Coherence default_coherence;
+  // Whether a commit does not wait for another that is under way.
+  bool commits_at_once;
 };
 
 // Every store there is; the contract suite runs over this table.

@@ -1,5 +1,6 @@
 #include "core/writes/command.h"
 
+#include <cstddef>
 #include <type_traits>
 #include <variant>
 
@@ -32,6 +33,24 @@ const IncomingItems& ItemsOf(const WriteCommand& command) {
           return one.items;
         } else {
           return *kNone;
+        }
+      },
+      command);
+}
+
+std::size_t RowsOf(const WriteCommand& command) {
+  return std::visit(
+      [](const auto& one) -> std::size_t {
+        if constexpr (requires { one.items; }) {
+          return one.items.count();
+        } else if constexpr (requires { one.rows.entries; }) {
+          return one.rows.messages.size() + one.rows.contents.size() + one.rows.entries.size();
+        } else if constexpr (requires { one.outcome.entries; }) {
+          return one.outcome.entries.size();
+        } else if constexpr (requires { one.removal.count; }) {
+          return static_cast<std::size_t>(one.removal.count);
+        } else {
+          return 0;
         }
       },
       command);

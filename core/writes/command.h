@@ -38,6 +38,9 @@ bool IsForced(const WriteCommand& command);
 // What the command brings; nothing of one that brings no messages or contents.
 const IncomingItems& ItemsOf(const WriteCommand& command);
 
+// How many rows of messages, contents and entries the command has the store write, or takes out.
+std::size_t RowsOf(const WriteCommand& command);
+
 // How the command wants its session to remember; empty for one that doesn't say.
 const RequestedConfig& ConfigOf(const WriteCommand& command);
 

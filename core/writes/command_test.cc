@@ -122,6 +122,25 @@ TEST(CommandTest, OneWithoutItemsOrConfigurationHasNone) {
   EXPECT_EQ(ConfigOf(put).template_name, "chat");
 }
 
+TEST(CommandTest, ItsRowsAreWhatTheStoreWrites) {
+  commands::Put put;
+  put.items.messages.resize(2);
+  put.items.contents.resize(1);
+  EXPECT_EQ(RowsOf(std::move(put)), 3U);
+  commands::AddStaged staged;
+  staged.rows.messages.resize(4);
+  staged.rows.contents.resize(3);
+  staged.rows.entries.resize(2);
+  EXPECT_EQ(RowsOf(std::move(staged)), 9U);
+  commands::EndJob ended;
+  ended.outcome.entries.resize(5);
+  EXPECT_EQ(RowsOf(std::move(ended)), 5U);
+  commands::TakeOutEntries taken_out;
+  taken_out.removal.count = 250;
+  EXPECT_EQ(RowsOf(std::move(taken_out)), 250U);
+  EXPECT_EQ(RowsOf(commands::Reset()), 0U);
+}
+
 TEST(CommandTest, WhatWasFoundCompletesACommandThatAsksForIt) {
   commands::UpdateMessage update;
   update.edit = [](const FoundMessages& found, IncomingItems& items) {

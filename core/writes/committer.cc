@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "core/base/error.h"
 #include "core/base/exception.h"
@@ -35,16 +36,21 @@ namespace {
 
 constexpr std::size_t kMaxGroups = 256;
 constexpr std::size_t kMaxWrites = 1024;
-constexpr std::size_t kMaxBytes = std::size_t{8} << 20;
-constexpr std::size_t kMaxMessagesPerGroup = 1000;
-// What a write costs its tenant beside its bytes, so that many small ones count too.
+// What a write and each of its rows cost beside their bytes: that is the greater part of small
+// ones.
 constexpr std::int64_t kWriteCost = 4096;
+constexpr std::int64_t kRowCost = 1024;
 // A batch in which everybody waits longer than this is not worth the round trip it saves, and nears
 // the store's timeout.
 constexpr std::chrono::milliseconds kMaxBatchTime(250);
 // A session that lost this often in a row is written without company, so that the batches of
 // others are not done twice on its account.
 constexpr int kLossesBeforeAlone = 3;
+
+std::int64_t CostOf(const WriteRequest& request) {
+  return kWriteCost + static_cast<std::int64_t>(request.byte_size) +
+         kRowCost * static_cast<std::int64_t>(RowsOf(request.command));
+}
 
 // Which ids the caller gave; the store does not say which one is taken.
 std::string FieldOfIds(const IncomingItems& items) {
@@ -58,16 +64,22 @@ std::string FieldOfIds(const IncomingItems& items) {
 Committer::Committer(Options options) : options_(std::move(options)) {}
 
 void Committer::Enqueue(std::shared_ptr<Write> write) {
+  const std::shared_ptr<CachedSession> session = write->session;
+  absl::Cleanup take_off = [&session] {
+    MutexLock lock(session->mutex);
+    --session->writes;
+  };
   ReachFailpoint("write_queued");
   bool was_empty = false;
   {
     MutexLock lock(mutex_);
     was_empty = queue_.empty();
-    // The session is the write's as long as the write is there.
-    const std::string& tenant = write->session->key.tenant;
-    queue_.Push(tenant, std::move(write));
-    writes_.fetch_add(1, std::memory_order_relaxed);
+    const std::int64_t cost = CostOf(write->request);
+    queue_.Push(session->key.tenant, std::move(write));
+    cost_.fetch_add(cost, std::memory_order_relaxed);
+    queued_cost_ += cost;
   }
+  std::move(take_off).Cancel();
   if (was_empty) worker_.Wake();
 }
 
@@ -75,28 +87,33 @@ std::chrono::nanoseconds Committer::ExpectedWait(std::string_view tenant) {
   MutexLock lock(mutex_);
   const std::size_t own = queue_.SizeOf(tenant);
   const std::size_t tenants = queue_.WaitingTenants() + (own == 0 ? 1 : 0);
-  const std::size_t all = writes_.load(std::memory_order_relaxed);
-  const std::size_t under_way = all - std::min(all, queue_.size());
-  return pace_.Expected(under_way + std::min((own + 1) * tenants, queue_.size()));
+  const std::size_t before = std::min((own + 1) * tenants, queue_.size());
+  // As if all that are queued cost the same.
+  const double part =
+      static_cast<double>(before) / static_cast<double>(std::max<std::size_t>(1, queue_.size()));
+  const std::int64_t all = cost_.load(std::memory_order_relaxed);
+  const std::int64_t under_way = all - std::min(all, queued_cost_);
+  return pace_.Expected(under_way +
+                        static_cast<std::int64_t>(part * static_cast<double>(queued_cost_)));
 }
 
 void Committer::CommitQueued() {
   for (;;) {
-    std::vector<Group> batch;
+    Batch batch;
     {
       MutexLock lock(mutex_);
       if (queue_.empty()) return;
       batch = TakeBatch();
     }
-    std::size_t taken = 0;
-    for (const Group& group : batch) taken += group.writes.size();
     CommitBatch(batch);
-    writes_.fetch_sub(taken, std::memory_order_relaxed);
+    for (Group& group : batch.groups) End(group);
+    cost_.fetch_sub(batch.cost, std::memory_order_relaxed);
   }
 }
 
-std::vector<Committer::Group> Committer::TakeBatch() {
-  std::vector<Group> groups;
+Committer::Batch Committer::TakeBatch() {
+  Batch batch;
+  std::vector<Group>& groups = batch.groups;
   std::unordered_map<const CachedSession*, std::size_t> index;
   struct Left {
     TenantQueue<std::shared_ptr<Write>>::Turn turn;
@@ -105,48 +122,56 @@ std::vector<Committer::Group> Committer::TakeBatch() {
   };
   std::vector<Left> left;
   std::size_t writes = 0;
+  std::size_t rows = 0;
   std::size_t bytes = 0;
-  bool full = false;
-  while (!queue_.empty() && !full) {
+  bool alone = false;
+  while (!queue_.empty() && !batch.full && !alone) {
     auto [turn, write] = queue_.Take();
     const bool solitary = write->session->lost_in_a_row >= kLossesBeforeAlone;
+    const bool closed = write->alone || !SessionDraft::CanShare(*write);
     const auto found = index.find(write->session.get());
-    if (found != index.end()) {
+    if (found != index.end() && (closed || groups[found->second].closed)) {
       // Once one write of a session waits, its later ones wait too.
-      Group& group = groups[found->second];
-      std::size_t messages = write->request.RowCount();
-      for (const auto& other : group.writes) messages += other->request.RowCount();
-      if (group.closed || write->alone || !SessionDraft::CanShare(*write) ||
-          messages > kMaxMessagesPerGroup) {
-        group.closed = true;
-        left.push_back({turn, std::move(write)});
-        continue;
-      }
-    } else {
-      if (solitary && !groups.empty()) {
-        left.push_back({turn, std::move(write), /*solitary=*/true});
-        continue;
-      }
+      groups[found->second].closed = true;
+      left.push_back({turn, std::move(write)});
+      continue;
+    }
+    if (found == index.end() && solitary && !groups.empty()) {
+      left.push_back({turn, std::move(write), /*solitary=*/true});
+      continue;
+    }
+    rows += RowsOf(write->request.command);
+    bytes += write->request.byte_size;
+    if (writes > 0 && (rows > options_.max_rows || bytes > options_.max_bytes)) {
+      left.push_back({turn, std::move(write)});
+      batch.full = true;
+      break;
+    }
+    if (found == index.end()) {
       index.emplace(write->session.get(), groups.size());
       Group& group = groups.emplace_back();
       group.session = write->session;
-      group.closed = write->alone || !SessionDraft::CanShare(*write);
+      group.closed = closed;
     }
     ++writes;
-    bytes += write->request.byte_size;
-    queue_.EndTurn(turn, static_cast<std::int64_t>(write->request.byte_size) + kWriteCost);
+    const std::int64_t cost = CostOf(write->request);
+    batch.cost += cost;
+    queue_.EndTurn(turn, cost);
     groups[index.at(write->session.get())].writes.push_back(std::move(write));
-    full = solitary || groups.size() >= kMaxGroups || writes >= kMaxWrites || bytes >= kMaxBytes ||
-           pace_.Expected(writes) >= kMaxBatchTime;
+    alone = solitary;
+    batch.full = groups.size() >= kMaxGroups || writes >= kMaxWrites ||
+                 pace_.Expected(batch.cost) >= kMaxBatchTime;
   }
+  queued_cost_ -= batch.cost;
   while (!left.empty()) {
     queue_.PutBack(left.back().turn, std::move(left.back().write), left.back().solitary);
     left.pop_back();
   }
-  return groups;
+  return batch;
 }
 
-void Committer::CommitBatch(std::vector<Group>& groups) {
+void Committer::CommitBatch(Batch& batch) {
+  std::vector<Group>& groups = batch.groups;
   std::vector<SessionChange> changes;
   std::vector<Group*> changed;
   changes.reserve(groups.size());
@@ -166,12 +191,16 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
       changed.push_back(&group);
     } catch (...) {
       Abandon(group, {CommitOutcome::kFailed, CaughtException()});
-      EndCommit(*group.session);
+      End(group);
     }
   }
   if (changes.empty()) return;
   std::size_t writes = 0;
-  for (const Group* group : changed) writes += group->stored.size();
+  std::int64_t cost = kWriteCost;
+  for (const Group* group : changed) {
+    writes += group->stored.size();
+    for (const auto& [write, reply] : group->stored) cost += CostOf(write->request);
+  }
   options_.stats->batch_writes.Observe(static_cast<std::int64_t>(writes));
   bool sent = false;
   std::vector<CommitResult> results;
@@ -180,14 +209,14 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
     sent = true;
     const auto begin = std::chrono::steady_clock::now();
     results = options_.store->Commit(changes);
-    pace_.Observe(writes, std::chrono::steady_clock::now() - begin);
+    pace_.Observe(cost, std::chrono::steady_clock::now() - begin, batch.full);
     ReachFailpoint("commit_answered");
   } catch (...) {
     const CommitResult result = {sent ? CommitOutcome::kUnknown : CommitOutcome::kFailed,
                                  CaughtException()};
     for (Group* const group : changed) {
       Abandon(*group, result);
-      EndCommit(*group->session);
+      End(*group);
     }
     return;
   }
@@ -198,7 +227,7 @@ void Committer::CommitBatch(std::vector<Group>& groups) {
     } catch (...) {
       Abandon(*changed[i], results[i]);
     }
-    EndCommit(*changed[i]->session);
+    End(*changed[i]);
   }
 }
 
@@ -207,11 +236,14 @@ WakeScope::AtEnd Committer::AtEndOfBatch() {
   return queue_.empty() ? WakeScope::AtEnd::kVisit : WakeScope::AtEnd::kWakeUp;
 }
 
-void Committer::EndCommit(CachedSession& session) {
+void Committer::End(Group& group) {
+  if (std::exchange(group.ended, true)) return;
   std::vector<std::function<void()>> waiting;
   {
+    CachedSession& session = *group.session;
     MutexLock lock(session.mutex);
     session.committing = false;
+    session.writes -= group.writes.size();
     waiting.swap(session.after_commit);
   }
   for (const std::function<void()>& done : waiting) done();
@@ -413,6 +445,8 @@ void Committer::Acknowledge(Group& group) {
     }
   }
   if (!jobs.empty() && jobs.front().lease != 0) options_.jobs->Start(group.session, jobs);
+  // Before the replies too, so that what follows one may go to another committer.
+  End(group);
   for (auto& [write, reply] : group.stored) write->Finish(std::move(reply));
 }
 
@@ -462,6 +496,10 @@ void Committer::Refuse(const std::shared_ptr<Write>& write, absl::Status status)
 
 void Committer::Requeue(std::shared_ptr<Write> write) {
   write->BackToQueue();
+  {
+    MutexLock lock(write->session->mutex);
+    ++write->session->writes;
+  }
   Enqueue(std::move(write));
 }
 

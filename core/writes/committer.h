@@ -48,10 +48,11 @@ class UndecidedWrites {
                       std::optional<SessionDraft::Decision> otherwise) = 0;
 };
 
-// Owns a share of the sessions, and commits one batch at a time: on the thread of a lone call, else
-// on one of its own (SerialWorker). While a batch is on its way to the store the next one gathers,
-// so the batches grow with the load. A session has at most one commit in flight. Tenants share the
-// batches by the bytes that they write, so nobody waits behind all that another sent.
+// Owns sessions as long as it has writes of theirs, and commits one batch at a time: on the thread
+// of a lone call, else on one of its own (SerialWorker). While a batch is on its way to the store
+// the next one gathers, so the batches grow with the load. A session has at most one commit in
+// flight. Tenants share the batches by the bytes that they write, so nobody waits behind all that
+// another sent.
 class Committer {
  public:
   struct Options {
@@ -64,6 +65,10 @@ class Committer {
     const WallClock* clock = nullptr;
     RandomSource* random = nullptr;
     std::int64_t max_active_bytes = kAllActive;
+    // A batch has no more messages and bytes than these, but for a write that is larger and a batch
+    // by itself. They take a store some 5 ms, which is what a small write waits behind large ones.
+    std::size_t max_rows = 1000;
+    std::size_t max_bytes = std::size_t{1} << 20;
     // Null where no session has blocks.
     CommittedJobs* jobs = nullptr;
     UndecidedWrites* undecided = nullptr;
@@ -79,12 +84,13 @@ class Committer {
   Committer(const Committer&) = delete;
   Committer& operator=(const Committer&) = delete;
 
-  // The number of queued writes is bounded by admission. Any thread.
+  // The number of queued writes is bounded by admission. The caller has added the write to
+  // CachedSession::writes; the committer takes it off, also where this throws. Any thread.
   void Enqueue(std::shared_ptr<Write> write) MEMORYD_EXCLUDES(mutex_);
 
   // An estimate of how long the writes that are here already will take. Any thread.
   std::chrono::nanoseconds ExpectedWait() const {
-    return pace_.Expected(writes_.load(std::memory_order_relaxed));
+    return pace_.Expected(cost_.load(std::memory_order_relaxed));
   }
   // An estimate for those that come before the next write of this tenant. Any thread.
   std::chrono::nanoseconds ExpectedWait(std::string_view tenant) MEMORYD_EXCLUDES(mutex_);
@@ -103,6 +109,13 @@ class Committer {
     TenantUsage change;
     // What models took for the session, which the change stores.
     Usage usage;
+    // The writes are no longer here.
+    bool ended = false;
+  };
+  struct Batch {
+    std::vector<Group> groups;
+    std::int64_t cost = 0;
+    bool full = false;  // There was no room for more.
   };
 
   // Writes of a group that are not stored with it, by where they go from there.
@@ -121,8 +134,8 @@ class Committer {
 
   // Until nothing is queued.
   void CommitQueued() MEMORYD_EXCLUDES(mutex_);
-  std::vector<Group> TakeBatch() MEMORYD_REQUIRES(mutex_);
-  void CommitBatch(std::vector<Group>& groups);
+  Batch TakeBatch() MEMORYD_REQUIRES(mutex_);
+  void CommitBatch(Batch& batch);
   void DraftGroup(Group& group);
   // Decides on one write of the group, under its session's mutex.
   void Decide(Group& group, const std::shared_ptr<Write>& write, Undecided& undecided);
@@ -140,18 +153,19 @@ class Committer {
   // Ends the writes of a group in whose way an exception came, at the stage that `result` tells.
   void Abandon(Group& group, const CommitResult& result);
   // The session in memory is what the store has, or is known not to be: calls those who wait for
-  // it.
-  void EndCommit(CachedSession& session);
+  // it. Unless that was before.
+  static void End(Group& group);
   // Ends a write that can't be stored, unless it was before and has a record.
   void Refuse(const std::shared_ptr<Write>& write, absl::Status status);
   void Requeue(std::shared_ptr<Write> write);
 
   const Options options_;
   CommitPace pace_;
-  std::atomic<std::size_t> writes_{0};  // Queued, or in the batch that is under way.
+  std::atomic<std::int64_t> cost_{0};  // Of what is queued, or in the batch that is under way.
   Mutex mutex_;
   // Its costs are bytes.
   TenantQueue<std::shared_ptr<Write>> queue_ MEMORYD_GUARDED_BY(mutex_);
+  std::int64_t queued_cost_ MEMORYD_GUARDED_BY(mutex_) = 0;
   SerialWorker worker_{[this] { CommitQueued(); }};
 };
 

@@ -10,6 +10,7 @@
 #include <memory>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@
 namespace memoryd {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
 const SessionKey kKey{"tenant", "session"};
@@ -69,21 +71,38 @@ class CommitterTest : public EngineTest {
     committer_ = std::make_unique<Committer>(std::move(options));
   }
 
+  // Whatever became of the writes of a session, none is counted in the end.
+  void TearDown() override {
+    committer_.reset();
+    for (const auto& session : sessions_) {
+      MutexLock lock(session->mutex);
+      EXPECT_EQ(session->writes, 0U) << session->key.session;
+    }
+  }
+
   std::shared_ptr<CachedSession> Loaded(const SessionKey& key) {
     std::shared_ptr<CachedSession> session = cache_.Acquire(key);
+    sessions_.push_back(session);
     MutexLock lock(session->mutex);
     if (!session->loaded) session->session = Session::Absent();
     session->loaded = true;
     return session;
   }
 
+  static void Enqueue(Committer& committer, std::shared_ptr<Write> write) {
+    {
+      MutexLock lock(write->session->mutex);
+      ++write->session->writes;
+    }
+    committer.Enqueue(std::move(write));
+  }
   std::future<WriteOutcome> Enqueue(WriteRequest request) {
     auto promise = std::make_shared<std::promise<WriteOutcome>>();
     std::shared_ptr<CachedSession> session = Loaded(request.key);
-    committer_->Enqueue(std::make_shared<Write>(std::move(request), std::move(session),
-                                                [promise](absl::StatusOr<WriteReply> reply) {
-                                                  promise->set_value(OutcomeOf(std::move(reply)));
-                                                }));
+    Enqueue(*committer_, std::make_shared<Write>(std::move(request), std::move(session),
+                                                 [promise](absl::StatusOr<WriteReply> reply) {
+                                                   promise->set_value(OutcomeOf(std::move(reply)));
+                                                 }));
     return promise->get_future();
   }
 
@@ -95,8 +114,9 @@ class CommitterTest : public EngineTest {
   Reloads reloads_{[this](std::shared_ptr<Write> write) {
     ++reloaded_;
     write->fresh = true;
-    committer_->Enqueue(std::move(write));
+    Enqueue(*committer_, std::move(write));
   }};
+  std::vector<std::shared_ptr<CachedSession>> sessions_;
   std::unique_ptr<Committer> committer_;
 };
 
@@ -117,7 +137,7 @@ TEST_F(CommitterTest, AWriteThatExpiredInTheQueueIsNotStored) {
                                        [&said](const absl::StatusOr<WriteReply>& reply) {
                                          said.set_value(Detached(reply.status()));
                                        });
-  committer_->Enqueue(write);
+  Enqueue(*committer_, write);
   write->Expire();
   EXPECT_EQ(ErrorReason(Await(said.get_future())), "STORE_UNAVAILABLE");
   auto last = Enqueue(NewPut(kKey, {{"user", "stored"}}));
@@ -133,7 +153,7 @@ TEST_F(CommitterTest, AWriteThatExpiresOnItsWayToTheStoreMayBeStored) {
                                        [&said](const absl::StatusOr<WriteReply>& reply) {
                                          said.set_value(Detached(reply.status()));
                                        });
-  committer_->Enqueue(write);
+  Enqueue(*committer_, write);
   store_->AwaitStalled(1);
   write->Expire();
   EXPECT_EQ(ErrorReason(Await(said.get_future())), "OUTCOME_UNKNOWN");
@@ -158,7 +178,7 @@ TEST_F(CommitterTest, ASessionThatIsNotLoadedIsReadFirst) {
   Committer committer(std::move(options));
   auto write =
       std::make_shared<Write>(NewPut(kKey, {}), session, [](const absl::StatusOr<WriteReply>&) {});
-  committer.Enqueue(write);
+  Enqueue(committer, write);
   EXPECT_EQ(Await(reloaded.get_future()), write);
   EXPECT_FALSE(write->finished());
 }
@@ -188,18 +208,70 @@ TEST_F(CommitterTest, ASessionThatKeepsLosingIsWrittenAlone) {
   EXPECT_TRUE(Await(std::move(first)).status.ok());
 }
 
-TEST_F(CommitterTest, AGroupHoldsAtMostAThousandMessages) {
-  store_->StallCommits();
-  auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
-  store_->AwaitStalled(1);
-  std::vector<std::future<WriteOutcome>> waiting;
-  for (int i = 0; i < 3; ++i) {
-    waiting.push_back(Enqueue(NewPut(kKey, std::vector<Line>(600, {"user", "x"}))));
+class LargeBatchTest : public CommitterTest {
+ protected:
+  // Commits these together, behind a batch that stalls, and says what was in each batch.
+  std::vector<std::size_t> MessagesOfBatches(std::vector<WriteRequest> requests) {
+    store_->StallCommits();
+    auto first = Enqueue(NewPut({"tenant", "other"}, {{"user", "x"}}));
+    store_->AwaitStalled(1);
+    const std::size_t before = store_->batches().size();
+    std::vector<std::future<WriteOutcome>> waiting;
+    for (WriteRequest& request : requests) waiting.push_back(Enqueue(std::move(request)));
+    store_->ReleaseCommits();
+    EXPECT_TRUE(Await(std::move(first)).status.ok());
+    for (auto& call : waiting) EXPECT_TRUE(Await(std::move(call)).status.ok());
+    std::vector<std::size_t> messages;
+    const auto batches = store_->batches();
+    for (std::size_t i = before; i < batches.size(); ++i) messages.push_back(batches[i].messages);
+    return messages;
   }
-  store_->ReleaseCommits();
-  for (auto& call : waiting) EXPECT_TRUE(Await(std::move(call)).status.ok());
-  for (const FaultyStore::Batch& batch : store_->batches()) EXPECT_LE(batch.messages, 1000U);
-  EXPECT_TRUE(Await(std::move(first)).status.ok());
+
+  static WriteRequest Large(SessionKey key, std::size_t messages) {
+    return NewPut(std::move(key), std::vector<Line>(messages, {"user", "x"}));
+  }
+};
+
+TEST_F(LargeBatchTest, WritesOfOneSessionAreAtMostAThousandMessages) {
+  std::vector<WriteRequest> requests;
+  for (int i = 0; i < 3; ++i) requests.push_back(Large(kKey, 600));
+  EXPECT_THAT(MessagesOfBatches(std::move(requests)), ElementsAre(600, 600, 600));
+}
+
+TEST_F(LargeBatchTest, SoAreThoseOfSeveral) {
+  std::vector<WriteRequest> requests;
+  for (const char* const session : {"a", "b", "c", "d"}) {
+    requests.push_back(Large({"tenant", session}, 400));
+  }
+  EXPECT_THAT(MessagesOfBatches(std::move(requests)), ElementsAre(800, 800));
+}
+
+TEST_F(LargeBatchTest, OneThatIsLargerGoesAloneAndBehindThoseOfAnotherTenant) {
+  std::vector<WriteRequest> requests;
+  requests.push_back(Large({"large", "a"}, 2000));
+  requests.push_back(Large({"large", "b"}, 2000));
+  requests.push_back(NewPut({"small", "a"}, {{"user", "x"}}));
+  EXPECT_THAT(MessagesOfBatches(std::move(requests)), ElementsAre(2000, 1, 2000));
+}
+
+TEST_F(LargeBatchTest, TenantsShareThemByMessagesToo) {
+  std::vector<WriteRequest> requests;
+  for (const char* const session : {"a", "b", "c", "d"}) {
+    requests.push_back(Large({"large", session}, 500));
+  }
+  for (int i = 0; i < 40; ++i) {
+    requests.push_back(NewPut({"small", std::to_string(i)}, {{"user", "x"}}));
+  }
+  EXPECT_THAT(MessagesOfBatches(std::move(requests)), ElementsAre(540, 1000, 500));
+}
+
+TEST_F(LargeBatchTest, BytesCountToo) {
+  std::vector<WriteRequest> requests;
+  for (const char* const session : {"a", "b", "c"}) {
+    requests.push_back(Large({"tenant", session}, 1));
+    requests.back().byte_size = std::size_t{500} << 10;
+  }
+  EXPECT_THAT(MessagesOfBatches(std::move(requests)), ElementsAre(2, 1));
 }
 
 TEST_F(CommitterTest, AnExceptionEndsTheWritesOfItsSessionAlone) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -45,6 +46,9 @@ namespace {
 // How often the message of a write is looked for that has changed by the time of the commit. Each
 // time somebody else has been successful, so that the more there are the more tries it takes.
 constexpr int kFindTries = 100;
+// What takes a store a millisecond or more.
+constexpr std::size_t kLargeRows = 100;
+constexpr std::size_t kLargeBytes = std::size_t{256} << 10;
 
 // Whether a Put archives messages of the session before it can be decided on.
 bool MakesRoom(CachedSession& place) {
@@ -72,7 +76,8 @@ bool MustFind(const WriteRequest& request) {
 }  // namespace
 
 WritePath::WritePath(Options options) : options_(std::move(options)) {
-  for (int i = 0; i < options_.committers; ++i) {
+  const int committers = options_.committers + (options_.large_writes_apart ? 1 : 0);
+  for (int i = 0; i < committers; ++i) {
     Committer::Options committer;
     committer.store = options_.store;
     committer.cache = options_.cache;
@@ -86,6 +91,11 @@ WritePath::WritePath(Options options) : options_(std::move(options)) {
     committer.undecided = this;
     committer.usage = options_.usage;
     committer.quotas = options_.quotas;
+    if (i == options_.committers) {
+      // PostgreSQL writes large ones by a statement each, so each is answered by itself.
+      committer.max_rows = kLargeRows;
+      committer.max_bytes = kLargeBytes;
+    }
     committers_.push_back(std::make_unique<Committer>(std::move(committer)));
   }
 }
@@ -95,7 +105,7 @@ WritePath::~WritePath() = default;
 // ---- admission ----
 
 absl::Status WritePath::CheckTime(const WriteRequest& request) {
-  Committer& committer = CommitterOf(request.key);
+  Committer& committer = *committers_[CommitterFor(request)];
   const auto wait = committer.ExpectedWait();
   if (wait == wait.zero()) return absl::OkStatus();
   const absl::Status status = AdmitInTime(
@@ -316,8 +326,11 @@ void WritePath::Count(std::shared_ptr<Write> write) {
 
 // ---- committers ----
 
-Committer& WritePath::CommitterOf(const SessionKey& session) {
-  return *committers_[SessionKeyHash()(session) % committers_.size()];
+std::size_t WritePath::CommitterFor(const WriteRequest& request) const {
+  const auto shares = static_cast<std::size_t>(options_.committers);
+  const bool large = request.byte_size >= kLargeBytes || RowsOf(request.command) >= kLargeRows;
+  if (large && options_.large_writes_apart) return shares;
+  return SessionKeyHash()(request.key) % shares;
 }
 
 void WritePath::Enqueue(std::shared_ptr<Write> write) {
@@ -325,8 +338,15 @@ void WritePath::Enqueue(std::shared_ptr<Write> write) {
     ArchiveOldest(std::move(write));
     return;
   }
-  Committer& owner = CommitterOf(write->session->key);
-  owner.Enqueue(std::move(write));
+  CachedSession& session = *write->session;
+  std::size_t owner = 0;
+  {
+    MutexLock lock(session.mutex);
+    if (session.writes == 0) session.committer = CommitterFor(write->request);
+    ++session.writes;
+    owner = session.committer;
+  }
+  committers_[owner]->Enqueue(std::move(write));
 }
 
 void WritePath::ArchiveOldest(std::shared_ptr<Write> write) {

@@ -54,6 +54,8 @@ class WritePath final : public WriteQueue, private UndecidedWrites {
     const SessionDefaultsLookup* defaults_of = nullptr;
     // Threads that commit, at least 1; each owns a share of the sessions.
     int committers = 1;
+    // Large writes have one more, so that others do not wait behind them.
+    bool large_writes_apart = false;
     std::int64_t max_active_bytes = kAllActive;
     const WallClock* clock = nullptr;
     RandomSource* random = nullptr;
@@ -92,7 +94,8 @@ class WritePath final : public WriteQueue, private UndecidedWrites {
   void CountAndEnqueue(std::shared_ptr<Write> write);
   // Goes on with the counting where nobody else waits, then enqueues the write.
   void CountApart(const std::shared_ptr<Write>& write, CountingRules rules, CountProgress progress);
-  Committer& CommitterOf(const SessionKey& session);
+  // The index of the committer for a write of a session that none owns.
+  std::size_t CommitterFor(const WriteRequest& request) const;
   void Enqueue(std::shared_ptr<Write> write);
   // Archives the oldest messages of the write's session, a piece at a time, until it can be held
   // whole, and enqueues the write then.

@@ -26,6 +26,7 @@ inline constexpr StoreKind kPostgresStore = {
     .parse = &ParsePostgresUrl,
     .open = &OpenPostgresStore,
     .default_coherence = Coherence::kShared,
+    .commits_at_once = true,
 };
 
 }  // namespace memoryd

@@ -33,6 +33,7 @@ inline constexpr StoreKind kSqliteStore = {
     .parse = &ParseSqliteUrl,
     .open = &OpenSqliteStore,
     .default_coherence = Coherence::kExclusive,
+    .commits_at_once = false,
 };
 
 }  // namespace memoryd

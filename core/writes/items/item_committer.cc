@@ -95,7 +95,8 @@ std::chrono::nanoseconds ItemCommitter::ExpectedWait(std::string_view tenant) {
   const std::size_t tenants = queue_.WaitingTenants() + (own == 0 ? 1 : 0);
   const std::size_t all = calls_.load(std::memory_order_relaxed);
   const std::size_t under_way = all - std::min(all, queue_.size());
-  return pace_.Expected(under_way + std::min((own + 1) * tenants, queue_.size()));
+  return pace_.Expected(
+      static_cast<std::int64_t>(under_way + std::min((own + 1) * tenants, queue_.size())));
 }
 
 void ItemCommitter::CommitQueued() {
@@ -121,7 +122,8 @@ ItemCommitter::Calls ItemCommitter::Take() {
   Keys keys;  // Of those that are left as well: what comes behind one of them stays behind it.
   std::size_t bytes = 0;
   while (!queue_.empty() && taken.size() < kMaxCalls && left.size() < kMaxCalls &&
-         bytes < kMaxBytes && pace_.Expected(taken.size()) < kMaxBatchTime) {
+         bytes < kMaxBytes &&
+         pace_.Expected(static_cast<std::int64_t>(taken.size())) < kMaxBatchTime) {
     auto [turn, call] = queue_.Take();
     const bool waits = keys.HasAny(call->batch);
     keys.Add(call->batch);
@@ -157,7 +159,8 @@ void ItemCommitter::Commit(const Calls& taken) {
     const auto begin = std::chrono::steady_clock::now();
     sent = true;
     const std::vector<ItemBatchResult> results = options_.store->WriteItems(batches, now_us);
-    pace_.Observe(batches.size(), std::chrono::steady_clock::now() - begin);
+    pace_.Observe(static_cast<std::int64_t>(batches.size()),
+                  std::chrono::steady_clock::now() - begin, /*full=*/false);
     ReachFailpoint("commit_answered");
     const WakeScope replies(AtEndOfBatch());
     for (; concluded < begun.size(); ++concluded) {

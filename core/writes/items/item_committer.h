@@ -69,7 +69,7 @@ class ItemCommitter {
 
   // An estimate of how long the calls that are here already will take. Any thread.
   std::chrono::nanoseconds ExpectedWait() const {
-    return pace_.Expected(calls_.load(std::memory_order_relaxed));
+    return pace_.Expected(static_cast<std::int64_t>(calls_.load(std::memory_order_relaxed)));
   }
   // An estimate for those that come before the next call of this tenant. Any thread.
   std::chrono::nanoseconds ExpectedWait(std::string_view tenant) MEMORYD_EXCLUDES(mutex_);
