@@ -264,6 +264,14 @@ TEST(SessionIndexTest, ChineseAndJapaneseHaveTheirDatesGivenOrNot) {
   EXPECT_THAT(Search(korean, "月"), IsEmpty());
 }
 
+TEST(SessionIndexTest, AnIdFindsItsOwnTextInAnyLanguage) {
+  SessionIndex index;
+  index.Add(Message(1, "Où est la clé que tu as donnée à ta sœur avec les autres ?"));
+  index.Add(Message(2, "w12x92"));
+  index.Add(Message(3, "w12x44 dans une lettre avec beaucoup de mots pour les autres"));
+  EXPECT_THAT(Positions(Search(index, "w12x44")), ElementsAre(3));
+}
+
 TEST(SessionIndexTest, NeighboursAreThoseOfTheThread) {
   SessionIndex index;
   index.Add(Message(1, "a", "user", "x"));

@@ -23,6 +23,11 @@ constexpr std::size_t kPartLength = 4;
 constexpr double kBeginningWeight = 0.6;
 constexpr double kEndWeight = 0.5;
 
+// Ids, numbers and codes are not inflected: those that begin alike are others.
+bool HasDigit(std::string_view word) {
+  return std::ranges::any_of(word, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 constexpr std::string_view kDotlessI = "\u0131";
 
 // By Language: Snowball's names.
@@ -107,7 +112,7 @@ std::string Stemmers::StemOf(std::string_view word, Language language) {
 
 void ForEachPart(const WordForms& forms, Language language,
                  absl::FunctionRef<void(std::string part, double weight)> visit) {
-  if (!IsOfScript(forms.word, language) || !IsLetter(forms.word)) return;
+  if (!IsOfScript(forms.word, language) || !IsLetter(forms.word) || HasDigit(forms.word)) return;
   const std::string_view beginning = FirstCharacters(forms.plain, kPartLength);
   if (!beginning.empty()) {
     visit(std::string("-").append(beginning), kBeginningWeight);

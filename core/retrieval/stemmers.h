@@ -62,7 +62,8 @@ struct WordForms {
   std::string_view term;   // TermOf() it.
 };
 
-// Calls visit(part, weight) for the parts of a word, with what they count in a query.
+// Calls visit(part, weight) for the parts of a word, with what they count in a query. One with a
+// digit has none.
 void ForEachPart(const WordForms& forms, Language language,
                  absl::FunctionRef<void(std::string part, double weight)> visit);
 

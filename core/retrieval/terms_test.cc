@@ -202,6 +202,8 @@ TEST(TermsTest, PartsOfWordsAreApart) {
               ElementsAre("-eint", "+topf"));
   EXPECT_THAT(TermsOf("переезд", TermKind::kPart, Language::kRussian), ElementsAre("-пере"));
   EXPECT_THAT(TermsOf("stews", TermKind::kPart), IsEmpty());
+  // Ids that begin alike are others.
+  EXPECT_THAT(TermsOf("w12x44 rechnung2023", TermKind::kPart, Language::kGerman), IsEmpty());
 }
 
 }  // namespace

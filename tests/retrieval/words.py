@@ -239,6 +239,8 @@ def parts_of(word, code):
     """Terms that words have in common whose beginnings, or in some languages ends, are alike, with what
     they count in a query."""
     parts = {}
+    if any("0" <= character <= "9" for character in word):
+        return parts
     if is_of(word, code) and kind_of(word[0]) == "word" and unicodedata.category(word[0])[0] == "L":
         folded = plain(word, code)
         if len(folded) >= PART:
