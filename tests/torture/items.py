@@ -309,7 +309,7 @@ class _Space:
         for refusal in refusals:
             self._add_refusal(refusal, calls, maybe_put)
         for read in reads:
-            _add_read(read, keys, calls)
+            _add_read(read, keys, self._versions, calls)
         for key in sorted(keys):
             of_kind = {kind: [call for call in calls[key] if isinstance(call, kind)]
                        for kind in (Put, Delete, Look)}
@@ -391,11 +391,14 @@ def _attempts(writes: list[Record]) -> dict[str, list[Record]]:
     return attempts
 
 
-def _add_read(read: Record, keys: set[str], calls: dict[str, list[Call]]) -> None:
+def _add_read(read: Record, keys: set[str], known: dict[str, int],
+              calls: dict[str, list[Call]]) -> None:
     shown = {key: (item, version) for key, item, version in read["shown"]}
     where = _where(read)
     for key in keys.intersection({*read["keys"], *shown}):
         item, version = shown.get(key, ("", None))
+        if item and not version and item not in known:
+            continue  # Of a put of unknown outcome that was seen by its value alone.
         calls[key].append(Look(where, read["invoke_ns"], read["return_ns"], version or 0,
                                "" if version else item, read.get("of") if not item else None,
                                bool(read.get("final"))))

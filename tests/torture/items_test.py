@@ -126,6 +126,9 @@ RULES = {
     "a put of unknown outcome may come late": (
         [PUT_ONE, unknown_put(22, 25, "1.2:0"), read(30, 35, ONE), read(40, 45, TWO)],
         [PUT_ONE, unknown_put(22, 25, "1.2:0"), read(30, 35, TWO), read(40, 45, ONE)], "stale"),
+    "a put of unknown outcome may be seen by its value alone": (
+        [PUT_ONE, unknown_put(22, 25, "1.2:0"), read(30, 35, ("a", "1.2:0", None))],
+        [PUT_ONE, read(30, 35, ("a", "1.2:0", None))], "invented"),
     "a put that nobody saw may be what a delete found": (
         [unknown_put(10, 20, "1.1:0"), delete(30, 40)],
         [unknown_put(10, 20, "1.1:0"), delete(30, 40), delete(50, 60)], "stale"),
