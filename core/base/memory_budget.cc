@@ -221,16 +221,13 @@ bool MemoryBudget::AdmitWhenShort(Account& account, MemoryUse use, std::int64_t 
     if (in_all > limit_ / 4 * 5) return false;
   } else if (const bool much_is_fixed = fixed_.load(kRelaxed) + bytes > limit_ / 4 * 3;
              in_all > limit_ || much_is_fixed) {
-    const std::int64_t of_others = MostOfAnother(account);
-    if (of_tenant + bytes > of_others) {
-      if (in_all > limit_) return false;
-      if (much_is_fixed && of_tenant >= of_others) return false;
-    } else {
-      // Beyond the limit there is less for it the nearer it comes to the largest holder.
-      const double part = static_cast<double>(of_tenant + bytes) / static_cast<double>(of_others);
-      const auto beyond = static_cast<std::int64_t>(static_cast<double>(limit_ / 4) * (1 - part));
-      if (in_all > limit_ + beyond) return false;
-    }
+    const std::int64_t largest = MostOfAnother(account);
+    if (much_is_fixed && of_tenant >= largest) return false;
+    // Beyond the limit there is less for it the nearer it comes to the largest holder.
+    const double part = static_cast<double>(of_tenant + bytes) /
+                        static_cast<double>(std::max(largest, of_tenant + bytes));
+    const auto beyond = static_cast<std::int64_t>(static_cast<double>(limit_ / 4) * (1 - part));
+    if (in_all > limit_ + beyond) return false;
   }
   Add(account, use, bytes);
   return true;
