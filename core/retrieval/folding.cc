@@ -141,13 +141,23 @@ bool IsPairedScript(char32_t c) {
                      [c](const Range& range) { return c >= range.first && c <= range.last; });
 }
 
-CharClass ClassOf(char32_t c) {
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
+bool IsLetterCategory(utf8proc_category_t category) {
+  switch (category) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
     case UTF8PROC_CATEGORY_LM:
     case UTF8PROC_CATEGORY_LO:
+      return true;
+    default:
+      return false;
+  }
+}
+
+CharClass ClassOf(char32_t c) {
+  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  if (IsLetterCategory(category)) return IsPairedScript(c) ? CharClass::kPaired : CharClass::kWord;
+  switch (category) {
     case UTF8PROC_CATEGORY_NL:
       return IsPairedScript(c) ? CharClass::kPaired : CharClass::kWord;
     case UTF8PROC_CATEGORY_MN:
@@ -179,16 +189,7 @@ bool IsAscii(std::string_view text) {
 bool IsLetter(std::string_view text) {
   if (text.empty() || IsAscii(text.front())) return !text.empty() && IsAsciiLetter(text.front());
   const char32_t c = DecodeUtf8(text.data(), text.data() + text.size()).code_point;
-  switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-      return true;
-    default:
-      return false;
-  }
+  return IsLetterCategory(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
 }
 
 bool IsHan(std::string_view text) {
