@@ -100,7 +100,7 @@ TEST(SessionLanguagesTest, WhatDoesNotTellIsAsMostBeforeIt) {
   EXPECT_EQ(add("Ich habe die alten Bücher noch."), Language::kGerman);
   EXPECT_EQ(add("Gärten"), Language::kGerman);
   EXPECT_FALSE(languages.is_english());
-  // Of equals the first of Language.
+  // Of two languages that are told as often, the first one in the enum Language counts.
   EXPECT_EQ(add("Where is the car that you have sold?"), Language::kEnglish);
   EXPECT_EQ(add("Gärten"), Language::kEnglish);
   EXPECT_EQ(languages.Of("Gärten"), Language::kEnglish);

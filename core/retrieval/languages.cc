@@ -226,7 +226,7 @@ class Evidence {
     return han_runs_ > std::accumulate(scripts_.begin(), scripts_.end(), std::uint32_t{0});
   }
 
-  // Of the script that most words have, if it is not the Latin one.
+  // The language of the script that most words have; none where that is the Latin one.
   std::optional<Language> OfScript() const {
     const auto most = std::max_element(scripts_.begin() + 1, scripts_.end());
     if (*most <= scripts_[0]) return std::nullopt;

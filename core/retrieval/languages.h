@@ -40,7 +40,7 @@ struct TextLanguage {
   bool is_han = false;
 };
 
-// Of a text, what tells its language.
+// Only so many bytes of a text tell its language.
 inline constexpr std::size_t kHeadBytes = 2000;
 
 // What the first kHeadBytes of a text tell: by the script of most words, else by function words
@@ -62,11 +62,11 @@ class SessionLanguages {
   explicit SessionLanguages(std::optional<Language> given, std::optional<Language> usual = {})
       : given_(given), usual_(usual) {}
 
-  // Of a text that is added to the session.
+  // The language of a text, which is added to the session.
   TextLanguage Add(ItemKind kind, const FoldedText& text);
-  // Of another text.
+  // The language of a text, which is not added.
   Language Of(std::string_view text) const;
-  // Of a text that does not tell and is of no kind.
+  // The language of a text that does not tell its own, whatever its kind.
   Language usual() const;
 
   // Those of the texts added, in their order; English before the first.

@@ -51,8 +51,8 @@ class UndecidedWrites {
 // Owns sessions as long as it has writes of theirs, and commits one batch at a time: on the thread
 // of a lone call, else on one of its own (SerialWorker). While a batch is on its way to the store
 // the next one gathers, so the batches grow with the load. A session has at most one commit in
-// flight. Tenants share the batches by the bytes that they write, so nobody waits behind all that
-// another sent.
+// flight. Tenants share the batches by the bytes and messages that they write, so nobody waits
+// behind all that another sent.
 class Committer {
  public:
   struct Options {
